@@ -1,0 +1,362 @@
+//! `install`: what a program calls first.
+
+use super::fill::{Candidate, fill};
+use super::report::{BundleReport, BundleState, LeftOut, Report, StoreState};
+use super::{row, store};
+use crate::bundle::{Bundle, bundles};
+use crate::index::Index;
+use crate::store::{EmbeddedJitStore, FileSystemJitStore, JitStore, Tier, TieredJitStore};
+use cutile::cuda_async::device_context::get_default_device;
+use cutile::cuda_core::{Context, sys};
+use cutile::cutile_compiler::cuda_tile_runtime_utils::{get_compiler_version, get_gpu_name};
+use cutile::tile_kernel::CompileOptions;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What changes the code that cutile generates and is not in its key, with what is and switches to
+/// another bytecode version. While one is set, an embedded image is not what a launch would get.
+const OVERRIDES: [&str; 6] = [
+    "CUTILE_JIT_DEBUG",
+    "CUTILE_JIT_OPT_LEVEL",
+    "CUTILE_JIT_SANITIZE",
+    "CUTILE_BYTECODE_VERSION",
+    "CUTILE_FORCE_DEVICE_CHECKS",
+    "CUTILE_DISABLE_CHECK_HOISTING",
+];
+
+/// Makes every embedded kernel ready to launch on the current device, and installs embedded images
+/// and the disk cache as the process's store.
+///
+/// Call it first thing, before the first launch. It never fails a program that would have run
+/// without it: no driver, no device, an unknown architecture, another version, a damaged bundle —
+/// all of that is in the [`Report`], and launches go to the JIT as before. Calling it again is
+/// harmless, and fills again what was evicted.
+///
+/// A launch with programmatic dependent launch asks upstream for the toolkit's capabilities every
+/// time, and so needs a tileiras on the machine whatever is embedded.
+///
+/// # Security
+///
+/// Embedded images are as trusted as the binary; the disk cache as its directory, see
+/// [`JitStore`].
+pub fn install() -> Report {
+    Installer::new().install()
+}
+
+/// Which devices to fill.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Devices {
+    /// The default device of the calling thread.
+    #[default]
+    Current,
+    /// Every device.
+    All,
+    /// These ordinals. One that does not exist is reported, one that stands twice is filled once.
+    Ids(Vec<usize>),
+}
+
+/// Where to keep what is not embedded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Disk {
+    /// The user's cache folder, where upstream's own disk cache is.
+    #[default]
+    Default,
+    /// This folder.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+/// [`install`] with choices.
+///
+/// ```no_run
+/// use cutile_embed::{Devices, Disk, Installer};
+///
+/// let report = Installer::new()
+///     .only("kernels::gemm")
+///     .devices(Devices::All)
+///     .disk(Disk::Off)
+///     .install();
+/// eprintln!("{report}");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Installer {
+    only: Vec<String>,
+    devices: Devices,
+    disk: Disk,
+    memory: bool,
+    embedded: bool,
+}
+
+impl Default for Installer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Installer {
+    /// As [`install`] does it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            only: Vec::new(),
+            devices: Devices::Current,
+            disk: Disk::Default,
+            memory: true,
+            embedded: true,
+        }
+    }
+
+    /// Fills the kernels of this name only: `module` or `module::function`. May be called several
+    /// times. A loaded kernel takes device memory, 6 to 55 kB each as measured.
+    ///
+    /// Default: all of them.
+    #[must_use]
+    pub fn only(mut self, kernel: impl Into<String>) -> Self {
+        self.only.push(kernel.into());
+        self
+    }
+
+    /// The devices to fill.
+    ///
+    /// Default: [`Devices::Current`].
+    #[must_use]
+    pub fn devices(mut self, devices: Devices) -> Self {
+        self.devices = devices;
+        self
+    }
+
+    /// Where to keep what is not embedded. Upstream keeps nothing on disk unless asked to; this is
+    /// the asking.
+    ///
+    /// Default: [`Disk::Default`].
+    #[must_use]
+    pub fn disk(mut self, disk: Disk) -> Self {
+        self.disk = disk;
+        self
+    }
+
+    /// Whether to fill cutile's in-memory cache. Without, a first launch runs the compiler's front
+    /// end and finds the image in the store, if the build's tileiras is on the machine.
+    ///
+    /// Default: `true`.
+    #[must_use]
+    pub fn fill_memory(mut self, fill: bool) -> Self {
+        self.memory = fill;
+        self
+    }
+
+    /// Whether to use what is embedded at all. Without, what is left is upstream with its disk
+    /// cache on, to compare with.
+    ///
+    /// Default: `true`.
+    #[must_use]
+    pub fn embedded(mut self, embedded: bool) -> Self {
+        self.embedded = embedded;
+        self
+    }
+
+    /// Does it.
+    pub fn install(self) -> Report {
+        let mut report = Report::default();
+        let used = if self.embedded { self.read_bundles(&mut report) } else { Vec::new() };
+        report.overrides = overrides();
+        match self.device_ids() {
+            Ok(devices) => {
+                for device in devices {
+                    let candidates = if self.memory && report.overrides.is_empty() {
+                        self.candidates(device, &used, &mut report.left_out)
+                    } else {
+                        Vec::new()
+                    };
+                    report.devices.push(fill(device, candidates, &mut report.left_out));
+                }
+            }
+            Err(why) => report.no_device = Some(why),
+        }
+        report.left_out.dedup();
+        report.store = self.install_store(&used);
+        report
+    }
+
+    fn read_bundles(&self, report: &mut Report) -> Vec<(&'static Bundle, Index<'static>)> {
+        let mut used = Vec::new();
+        for bundle in bundles() {
+            let mut row = BundleReport {
+                package: String::new(),
+                targets: Vec::new(),
+                kernels: 0,
+                images: 0,
+                bytes: bundle.bytes(),
+                state: BundleState::Used,
+            };
+            match bundle.index() {
+                Err(error) => row.state = BundleState::Unusable(error.to_string()),
+                Ok(index) => {
+                    row.package = format!("{} {}", index.package, index.package_version);
+                    row.targets =
+                        index.targets.iter().map(|target| target.target.to_owned()).collect();
+                    row.kernels = index.targets.iter().map(|target| target.kernels as usize).sum();
+                    row.images = index.targets.iter().map(|target| target.images as usize).sum();
+                    if let Some(why) = index.skipped {
+                        row.state = BundleState::Skipped(why.to_owned());
+                    } else if let Some(why) = mismatch(&index) {
+                        row.state = BundleState::Unusable(why);
+                    } else {
+                        used.push((bundle, index));
+                    }
+                }
+            }
+            report.bundles.push(row);
+        }
+        used
+    }
+
+    fn device_ids(&self) -> Result<Vec<usize>, String> {
+        if !sys::is_cuda_driver_available() {
+            return Err(match sys::cuda_driver_load_error() {
+                Some(error) => format!("no NVIDIA driver ({error})"),
+                None => "no NVIDIA driver".to_owned(),
+            });
+        }
+        let count = match Context::device_count() {
+            Ok(count) if count > 0 => usize::try_from(count).unwrap_or(0),
+            Ok(_) => return Err("the driver has no device".to_owned()),
+            Err(error) => return Err(format!("the driver does not start ({error})")),
+        };
+        let mut chosen = match &self.devices {
+            Devices::Current => vec![get_default_device()],
+            Devices::All => (0..count).collect(),
+            Devices::Ids(ids) => ids.clone(),
+        };
+        chosen.sort_unstable();
+        chosen.dedup();
+        match chosen.iter().find(|id| **id >= count) {
+            Some(id) => Err(format!("there is no device {id}, only {count} of them, from 0")),
+            None => Ok(chosen),
+        }
+    }
+
+    fn candidates(
+        &self,
+        device: usize,
+        used: &[(&'static Bundle, Index<'static>)],
+        left_out: &mut Vec<LeftOut>,
+    ) -> Vec<Candidate> {
+        let target = get_gpu_name(device);
+        let mut candidates = Vec::new();
+        for (bundle, index) in used {
+            let Some(section) = index.target(&target) else { continue };
+            let unreadable = |what: String| LeftOut {
+                kernel: format!("{} for {target}", index.package),
+                reason: what,
+            };
+            let pack = match bundle.images(&target) {
+                Some(Ok(pack)) => pack,
+                Some(Err(error)) => {
+                    left_out.push(unreadable(error.to_string()));
+                    continue;
+                }
+                None => {
+                    left_out.push(unreadable("the bundle has no pack for it".to_owned()));
+                    continue;
+                }
+            };
+            match section.rows() {
+                Ok(rows) => candidates.extend(
+                    rows.into_iter()
+                        .filter(|row| self.wanted(&row.specialization))
+                        .map(|row| Candidate { row, pack }),
+                ),
+                Err(error) => left_out.push(unreadable(error.to_string())),
+            }
+        }
+        candidates
+    }
+
+    fn wanted(&self, row: &crate::manifest::Specialization) -> bool {
+        self.only.is_empty()
+            || self.only.iter().any(|name| {
+                *name == row.module || *name == format!("{}::{}", row.module, row.function)
+            })
+    }
+
+    fn install_store(&self, used: &[(&'static Bundle, Index<'static>)]) -> StoreState {
+        if store::is_installed() {
+            return StoreState::Kept;
+        }
+        if cutile::jit_cache::is_enabled() {
+            return StoreState::Foreign;
+        }
+        let mut tiers = Vec::new();
+        let packs: Vec<_> = used
+            .iter()
+            .flat_map(|(bundle, index)| {
+                index.targets.iter().filter_map(|target| bundle.images(target.target)?.ok())
+            })
+            .collect();
+        if !packs.is_empty() {
+            let embedded: Arc<dyn JitStore> = Arc::new(EmbeddedJitStore::new(packs));
+            tiers.push(Tier::read_only("embedded", embedded));
+        }
+        let opened = match &self.disk {
+            Disk::Off => None,
+            Disk::Default => Some(FileSystemJitStore::default_location()),
+            Disk::At(root) => Some(FileSystemJitStore::new(root)),
+        };
+        let (disk, refused) = match opened {
+            None => (None, None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+            Some(Ok(disk)) => {
+                let root = disk.root().to_owned();
+                tiers.push(Tier::writable("disk", Arc::new(disk)));
+                (Some(root), None)
+            }
+        };
+        if tiers.is_empty() && refused.is_none() {
+            return StoreState::None;
+        }
+        if !tiers.is_empty() {
+            store::install(TieredJitStore::new(tiers));
+        }
+        StoreState::Installed { disk, refused }
+    }
+}
+
+/// Why a bundle was made for another program than this one.
+fn mismatch(index: &Index<'_>) -> Option<String> {
+    let running = get_compiler_version();
+    if index.cutile != running {
+        return Some(format!(
+            "it was built by cutile {} and this program has {running}: use one version of cutile \
+             for dependencies and build-dependencies",
+            index.cutile
+        ));
+    }
+    let here = row::codegen_row(CompileOptions::default().codegen);
+    (index.codegen != here).then(|| {
+        format!(
+            "it was built with device debug level {:?} and this program launches with {here:?}: \
+             set CUDA_RUST_DEBUG to none, line or full for the whole build",
+            index.codegen
+        )
+    })
+}
+
+#[allow(clippy::disallowed_methods, reason = "the one place of this crate that reads variables")]
+fn overrides() -> Vec<&'static str> {
+    OVERRIDES
+        .into_iter()
+        .filter(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_that_the_build_checks_is_the_linked_one() {
+        assert_eq!(crate::index::CUTILE_VERSION, get_compiler_version());
+    }
+}

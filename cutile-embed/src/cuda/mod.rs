@@ -1,0 +1,14 @@
+//! Everything that names a cutile type: `install`, and the conversion of keys.
+//!
+//! A new cutile release changes this folder and cutile-build's `rehearsal` and `coverage`.
+
+mod fill;
+mod install;
+pub mod modules;
+mod report;
+pub mod row;
+mod store;
+
+pub use install::{Devices, Disk, Installer, install};
+pub use report::{BundleReport, BundleState, DeviceReport, LeftOut, Report, StoreState};
+pub use store::{Upstream, tier_stats};

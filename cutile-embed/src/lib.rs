@@ -1,0 +1,48 @@
+//! Serves cuTile kernels that were compiled ahead of time by `cutile-build`, so that a kernel's
+//! first launch costs what the driver needs to load it, with no compiler and no toolkit on the
+//! machine.
+//!
+//! In each crate that ships kernels, once:
+//!
+//! ```ignore
+//! cutile_embed::embed!();
+//! ```
+//!
+//! In the program, first thing:
+//!
+//! ```ignore
+//! let report = cutile_embed::install();
+//! ```
+//!
+//! What is not embedded falls back to the disk cache, then to the JIT, as without this crate.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`bundle`] | `embed!`, and the bundles of all crates of the program |
+//! | `cuda` | `install`: fills cutile's in-memory cache and installs the store |
+//! | [`store`] | `JitStore`: on disk, embedded, tiers of both. States what is trusted |
+//! | [`mod@entry`], [`key`] | upstream's byte layouts |
+//! | [`pack`], [`index`], [`manifest`] | ours |
+
+pub mod bundle;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod entry;
+pub mod index;
+pub mod key;
+pub mod manifest;
+pub mod pack;
+pub mod store;
+
+pub use bundle::{Bundle, bundles};
+#[cfg(feature = "cuda")]
+pub use cuda::{Devices, Disk, Installer, Report, install};
+
+/// What [`embed!`] expands to. Not API.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::bundle::BUNDLES;
+    pub use crate::index::assert_schema;
+    pub use include_dir;
+    pub use linkme;
+}

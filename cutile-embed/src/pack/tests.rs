@@ -1,0 +1,187 @@
+use super::*;
+use proptest::prelude::*;
+
+fn pack(entries: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut writer = PackWriter::new("crate", "1.0.0");
+    for (key, payload) in entries {
+        writer.insert([*key; 32], payload.to_vec()).unwrap();
+    }
+    writer.finish()
+}
+
+const ENTRIES: [(u8, &[u8]); 3] = [(1, b"one"), (2, b""), (9, b"seventeen bytes!!")];
+
+#[test]
+fn what_is_put_in_comes_out_at_every_alignment() {
+    let bytes = pack(&ENTRIES);
+    for shift in 0..16 {
+        let mut moved = vec![0; shift];
+        moved.extend_from_slice(&bytes);
+        let pack = Pack::parse(&moved[shift..]).unwrap();
+        assert_eq!((pack.package(), pack.version(), pack.len()), ("crate", "1.0.0", 3));
+        for (key, payload) in ENTRIES {
+            let entry = pack.get(&[key; 32]).unwrap();
+            assert_eq!(&*entry.payload().unwrap(), payload);
+            assert_eq!(entry.offset % ALIGN, 0);
+        }
+        assert_eq!(pack.get(&[3; 32]), None);
+    }
+}
+
+#[test]
+fn the_order_of_insertion_does_not_show() {
+    let mut backwards = ENTRIES;
+    backwards.reverse();
+    assert_eq!(pack(&ENTRIES), pack(&backwards));
+}
+
+#[test]
+fn an_empty_pack_is_a_pack() {
+    let bytes = pack(&[]);
+    assert!(Pack::parse(&bytes).unwrap().is_empty());
+}
+
+#[test]
+fn another_payload_under_a_key_is_refused() {
+    let mut writer = PackWriter::new("crate", "1.0.0");
+    writer.insert([1; 32], vec![1]).unwrap();
+    writer.insert([1; 32], vec![1]).unwrap();
+    assert_eq!(writer.insert([1; 32], vec![2]), Err(PackError::Conflict([1; 32])));
+}
+
+#[test]
+fn every_flipped_byte_is_found_when_it_is_read() {
+    let bytes = pack(&ENTRIES);
+    let whole = Pack::parse(&bytes).unwrap();
+    let payloads: Vec<_> = whole
+        .entries()
+        .map(|entry| entry.offset..entry.offset + entry.stored.len())
+        .collect();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x40;
+        let Ok(pack) = Pack::parse(&damaged) else { continue };
+        let in_payload = payloads.iter().position(|range| range.contains(&at));
+        // What is neither header, index nor payload is padding.
+        let broken = pack.entries().position(|entry| entry.payload().is_err());
+        assert_eq!(broken, in_payload, "byte {at}");
+    }
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let bytes = pack(&ENTRIES);
+    for len in 0..bytes.len() {
+        assert!(Pack::parse(&bytes[..len]).is_err(), "length {len}");
+    }
+}
+
+#[test]
+fn another_version_is_named() {
+    let mut bytes = pack(&ENTRIES);
+    bytes[16] = 7;
+    assert_eq!(Pack::parse(&bytes), Err(PackError::Version(7)));
+}
+
+#[test]
+fn packs_are_found_in_any_file_and_a_lone_magic_is_an_error() {
+    let mut file = b"\x7fELF and so on".to_vec();
+    file.extend_from_slice(&magic());
+    file.extend_from_slice(b" in a text");
+    let first = file.len();
+    file.extend_from_slice(&pack(&ENTRIES));
+    let second = file.len();
+    file.extend_from_slice(&pack(&[]));
+    let found: Vec<_> = find_packs(&file).collect();
+    let places: Vec<_> = found.iter().map(|(at, pack)| (*at, pack.is_ok())).collect();
+    assert_eq!(places, [(14, false), (first, true), (second, true)]);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        edits in prop::collection::vec((0usize..600, any::<u8>()), 0..8),
+    ) {
+        let _ = Pack::parse(&bytes);
+        let mut bytes = pack(&ENTRIES);
+        for (at, byte) in edits {
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+        }
+        for (_, pack) in find_packs(&bytes) {
+            if let Ok(pack) = pack {
+                for entry in pack.entries() {
+                    let _ = entry.payload();
+                }
+            }
+        }
+    }
+}
+
+/// A pack whose index was changed by somebody who also knows how to make its digest.
+fn forged(edit: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut bytes = pack(&ENTRIES);
+    let index = HEADER_LEN + "crate".len() + "1.0.0".len();
+    let end = index + ENTRIES.len() * ROW_LEN;
+    edit(&mut bytes[index..end]);
+    let mut digest = Sha256::new();
+    digest.update(&bytes[..48]);
+    digest.update(&bytes[HEADER_LEN..end]);
+    bytes[48..80].copy_from_slice(&digest.finalize());
+    bytes
+}
+
+#[test]
+fn a_forged_index_is_refused() {
+    let malformed = |bytes: Vec<u8>| match Pack::parse(&bytes) {
+        Err(PackError::Malformed(what)) => what,
+        other => panic!("{other:?}"),
+    };
+    // Keys 1, 2, 9: the first two rows are swapped, or equal.
+    let (first, second) = (0..ROW_LEN, ROW_LEN..2 * ROW_LEN);
+    assert_eq!(malformed(forged(|index| index[..32].fill(3))), "the index is not sorted");
+    assert_eq!(malformed(forged(|index| index[..32].fill(2))), "the index is not sorted");
+    assert_eq!(
+        malformed(forged(|index| index.copy_within(first, second.start))),
+        "the index is not sorted"
+    );
+    for (offset, len) in [(u64::MAX, 1), (16, 3), (1 << 20, 0), (u64::MAX, u64::MAX)] {
+        let bytes = forged(|index| {
+            index[32..40].copy_from_slice(&offset.to_le_bytes());
+            index[40..48].copy_from_slice(&len.to_le_bytes());
+        });
+        assert_eq!(malformed(bytes), "an entry lies outside", "{offset} {len}");
+    }
+    assert_eq!(malformed(forged(|index| index[32] += 1)), "an entry is not aligned");
+    assert!(Pack::parse(&forged(|_| {})).is_ok());
+}
+
+#[test]
+fn a_codec_of_another_build_is_named_after_the_digest_was_checked() {
+    let bytes = forged(|index| index[48] = 1);
+    let entry = Pack::parse(&bytes).unwrap().get(&[1; 32]).unwrap();
+    assert_eq!(entry.codec, 1);
+    assert_eq!(entry.payload(), Err(PackError::Codec(1)));
+    let bytes = forged(|index| {
+        index[48] = 1;
+        index[56] ^= 1;
+    });
+    let entry = Pack::parse(&bytes).unwrap().get(&[1; 32]).unwrap();
+    assert_eq!(entry.payload(), Err(PackError::DamagedEntry([1; 32])));
+}
+
+#[test]
+fn a_payload_is_not_copied() {
+    let bytes = pack(&ENTRIES);
+    let entry = Pack::parse(&bytes).unwrap().get(&[1; 32]).unwrap();
+    assert!(matches!(entry.payload(), Ok(Cow::Borrowed(_))));
+}
+
+#[test]
+fn long_names_are_cut_between_letters() {
+    // 65,535 is odd: the last ä does not fit.
+    let bytes = PackWriter::new(&"ä".repeat(40_000), "1").finish();
+    assert_eq!(Pack::parse(&bytes).unwrap().package(), "ä".repeat(32_767));
+}

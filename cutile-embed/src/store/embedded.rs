@@ -1,0 +1,81 @@
+//! Entries that are part of the binary.
+
+use super::JitStore;
+use crate::key::key_bytes;
+use crate::pack::Pack;
+use std::collections::HashSet;
+use std::io;
+use std::sync::{PoisonError, RwLock};
+
+/// A read-only [`JitStore`] over packs.
+///
+/// `delete` hides a key from this process, which is what upstream asks for when the driver rejects
+/// an image; nothing is written. `put` is an error: put it behind a
+/// [`TieredJitStore`](super::TieredJitStore).
+#[derive(Debug)]
+pub struct EmbeddedJitStore {
+    packs: Vec<Pack<'static>>,
+    hidden: RwLock<Hidden>,
+}
+
+#[derive(Debug, Default)]
+struct Hidden {
+    all: bool,
+    keys: HashSet<[u8; 32]>,
+}
+
+impl EmbeddedJitStore {
+    /// A store over `packs`. Of equal keys the first pack's is served: keys are of contents, so
+    /// they do not differ.
+    pub fn new(packs: impl IntoIterator<Item = Pack<'static>>) -> Self {
+        Self { packs: packs.into_iter().collect(), hidden: RwLock::default() }
+    }
+
+    fn is_hidden(&self, key: &[u8; 32]) -> bool {
+        let hidden = self.hidden.read().unwrap_or_else(PoisonError::into_inner);
+        hidden.all || hidden.keys.contains(key)
+    }
+}
+
+fn checked(key: &str) -> io::Result<[u8; 32]> {
+    key_bytes(key).ok_or_else(|| super::file_system::invalid_key(key))
+}
+
+impl JitStore for EmbeddedJitStore {
+    fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
+        let key = checked(key)?;
+        if self.is_hidden(&key) {
+            return Ok(None);
+        }
+        let Some(entry) = self.packs.iter().find_map(|pack| pack.get(&key)) else {
+            return Ok(None);
+        };
+        match entry.payload() {
+            Ok(payload) => Ok(Some(payload.into_owned())),
+            Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        }
+    }
+
+    fn put(&self, _: &str, _: &[u8]) -> io::Result<()> {
+        Err(io::Error::new(
+            io::ErrorKind::ReadOnlyFilesystem,
+            "embedded entries are part of the binary and cannot be written",
+        ))
+    }
+
+    fn contains(&self, key: &str) -> io::Result<bool> {
+        let key = checked(key)?;
+        Ok(!self.is_hidden(&key) && self.packs.iter().any(|pack| pack.get(&key).is_some()))
+    }
+
+    fn delete(&self, key: &str) -> io::Result<()> {
+        let key = checked(key)?;
+        self.hidden.write().unwrap_or_else(PoisonError::into_inner).keys.insert(key);
+        Ok(())
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        self.hidden.write().unwrap_or_else(PoisonError::into_inner).all = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+use super::*;
+
+#[test]
+fn every_bit_of_a_draw_is_uniform() {
+    // A fixed bit would be the same in all of them; with 4,096 draws a free one is not, but once
+    // in 2^4095.
+    let draws: Vec<u64> = (0..4096).map(|_| draw(&Uuid::new_v4())).collect();
+    let all_ones = draws.iter().fold(u64::MAX, |bits, draw| bits & draw);
+    let any_ones = draws.iter().fold(0, |bits, draw| bits | draw);
+    assert_eq!((all_ones, any_ones), (0, u64::MAX));
+    for bit in 0..64 {
+        let set = draws.iter().filter(|draw| *draw >> bit & 1 == 1).count();
+        // Eight standard deviations of 32 round the mean.
+        assert!((1792..=2304).contains(&set), "bit {bit} is set {set} times of 4096");
+    }
+}
+
+#[test]
+fn the_draw_is_compared_exactly() {
+    // Capacity 1600: the threshold is 100. A length of 25 looks below a quarter of all draws.
+    let quarter = 1 << 62;
+    assert!(looks(quarter - 1, 25, 1600));
+    assert!(!looks(quarter, 25, 1600));
+    assert!(looks(u64::MAX, 100, 1600));
+    assert!(!looks(u64::MAX, 99, 1600));
+    assert!(!looks(0, 0, 1600));
+    assert!(looks(u64::MAX, u64::MAX, u64::MAX));
+}
+
+#[test]
+fn another_users_file_is_refused_by_what_was_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = FileSystemJitStore::new(dir.path()).unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, b"x").unwrap();
+    let meta = fs::metadata(&file).unwrap();
+    store.check(&meta).unwrap();
+    let foreign = store.root.join("foreign");
+    fs::write(&foreign, b"x").unwrap();
+    // Only root can give a file away; elsewhere the same check runs on a file of root's.
+    let foreign = match std::os::unix::fs::chown(&foreign, Some(12345), None) {
+        Ok(()) => fs::metadata(&foreign).unwrap(),
+        Err(_) => fs::metadata("/etc/passwd").unwrap(),
+    };
+    let error = store.check(&foreign).unwrap_err();
+    assert!(error.to_string().contains("belongs to user"), "{error}");
+    // Of a folder that the caller chose, the owner's files are served.
+    store.owner = platform::owner(&foreign);
+    store.check(&foreign).unwrap();
+}
+
+#[test]
+fn a_temporary_name_has_the_pid_a_counter_and_a_uuid() {
+    let nonce = Uuid::new_v4();
+    let key = "ab".repeat(32);
+    let names = [temp_name(&key, &nonce), temp_name(&key, &nonce)];
+    let rows = names.each_ref().map(|name| {
+        let rest = name.strip_prefix(&format!("{key}.tmp.{}.", process::id())).unwrap();
+        let (counter, uuid) = rest.split_once('.').unwrap();
+        assert_eq!(uuid.parse::<Uuid>().unwrap(), nonce);
+        counter.parse::<u64>().unwrap()
+    });
+    assert_ne!(rows[0], rows[1]);
+}

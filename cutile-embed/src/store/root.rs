@@ -1,0 +1,131 @@
+//! Where the disk cache is by default, and whether that place can be trusted.
+//!
+//! Whoever can write there can plant device code, so the folder is the user's alone, and what was
+//! there before with wider permissions is not made good by narrowing them.
+
+use rustix::process::geteuid;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Root of the disk cache on Unix, from the values of `XDG_CACHE_HOME` and `HOME`:
+/// `cutile/kernels` below the first, or below `.cache` of the second. A relative or empty
+/// `XDG_CACHE_HOME` does not count, as its specification says.
+///
+/// # Errors
+///
+/// `NotFound` when neither names a place. A shared temporary folder is never used instead.
+pub fn default_root(
+    xdg_cache_home: Option<&OsStr>,
+    home: Option<&OsStr>,
+) -> io::Result<PathBuf> {
+    let absolute = |value: &OsStr| Path::new(value).is_absolute();
+    let base = xdg_cache_home
+        .filter(|value| absolute(value))
+        .map(PathBuf::from)
+        .or_else(|| home.filter(|value| absolute(value)).map(|home| Path::new(home).join(".cache")))
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "there is no cache folder of the user's own: set XDG_CACHE_HOME or HOME to an \
+                 absolute path, or open a FileSystemJitStore at a path of your choice",
+            )
+        })?;
+    Ok(base.join("cutile").join("kernels"))
+}
+
+/// Makes the root, 0700 whatever the umask, or checks the one that is there. Nothing of what is
+/// there is changed when it is refused.
+pub(super) fn prepare(root: &Path) -> io::Result<()> {
+    let parent = root.parent().ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, "the cache folder has no parent")
+    })?;
+    DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    check_ancestors(&fs::canonicalize(parent)?)?;
+    match DirBuilder::new().mode(0o700).create(root) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_root(root)?,
+        Err(error) => return Err(error),
+    }
+    // The umask may have taken bits of the owner's.
+    fs::set_permissions(root, Permissions::from_mode(0o700))
+}
+
+/// A folder that others can write, and that is not sticky, lets them put another in place of ours.
+fn check_ancestors(parent: &Path) -> io::Result<()> {
+    for ancestor in parent.ancestors() {
+        let mode = fs::metadata(ancestor)?.mode();
+        if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+            return Err(refused(
+                ancestor,
+                &format!("everybody can write it (mode {:04o})", mode & 0o7777),
+                "remove that permission, or set XDG_CACHE_HOME to a folder of your own",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_root(root: &Path) -> io::Result<()> {
+    const ADVICE: &str = "delete it and retry";
+    let found = fs::symlink_metadata(root)?;
+    if !found.is_dir() {
+        return Err(refused(root, "it is not a directory", ADVICE));
+    }
+    if !is_own(&found) {
+        return Err(refused(root, &format!("it belongs to user {}", found.uid()), ADVICE));
+    }
+    if found.mode() & 0o077 != 0 {
+        let mode = format!("group or others can enter it (mode {:04o})", found.mode() & 0o7777);
+        return Err(refused(root, &mode, ADVICE));
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, why: &str, advice: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("the cache folder {} is not used: {why}; {advice}", path.display()),
+    )
+}
+
+/// Whether a file belongs to the user that runs this.
+pub(super) fn is_own(file: &Metadata) -> bool {
+    file.uid() == geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(xdg: &str, home: &str) -> io::Result<PathBuf> {
+        let value = |text: &'static str| Some(OsStr::new(text)).filter(|text| *text != "unset");
+        let (xdg, home): (&'static str, &'static str) =
+            (String::from(xdg).leak(), String::from(home).leak());
+        default_root(value(xdg), value(home))
+    }
+
+    #[test]
+    fn the_cache_folder_of_the_environment_is_used() {
+        assert_eq!(root("/x", "/h").unwrap(), Path::new("/x/cutile/kernels"));
+        assert_eq!(root("unset", "/h").unwrap(), Path::new("/h/.cache/cutile/kernels"));
+    }
+
+    #[test]
+    fn a_relative_or_empty_cache_folder_does_not_count() {
+        for xdg in ["", "x", "./x"] {
+            assert_eq!(root(xdg, "/h").unwrap(), Path::new("/h/.cache/cutile/kernels"));
+        }
+    }
+
+    #[test]
+    fn without_a_folder_of_the_users_own_there_is_none() {
+        for (xdg, home) in [("unset", "unset"), ("", ""), ("x", "h")] {
+            let error = root(xdg, home).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            assert!(error.to_string().contains("XDG_CACHE_HOME"), "{error}");
+        }
+    }
+}
