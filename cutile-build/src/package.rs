@@ -1,0 +1,293 @@
+//! `[package.metadata.cutile]` of the crate that is being built.
+//!
+//! | key | type | what it is |
+//! |---|---|---|
+//! | `targets` | array of strings | the `sm_XX` to compile for |
+//! | `targets-for` | table of arrays of strings | kernel to targets, where they are fewer |
+//! | `shaders` | array of strings | globs of WGSL files |
+//! | `shader` | array of tables | options of single shaders |
+//!
+//! Cargo reads the manifest, with `--no-deps --offline`: a build script never resolves a graph. For
+//! a crate from a registry it would see another one than the build that it is part of.
+
+use crate::environment::BuildEnv;
+use crate::error::nearest;
+use cargo_metadata::{DependencyKind, MetadataCommand, Package, semver::Version};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The keys of `[package.metadata.cutile]`.
+pub const KEYS: [&str; 4] = ["targets", "targets-for", "shaders", "shader"];
+
+/// What `[package.metadata.cutile]` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MetadataConfig {
+    /// `targets`, as they are written.
+    pub targets: Option<Vec<String>>,
+    /// `targets-for`: kernel to targets.
+    pub targets_for: BTreeMap<String, Vec<String>>,
+    /// `shaders`: globs.
+    pub shaders: Vec<String>,
+    /// `shader`: tables, as they are written.
+    pub shader: Vec<Map<String, Value>>,
+    /// What `[dependencies]` and `[build-dependencies]` ask of cutile.
+    pub cutile: Vec<CutileRequirement>,
+}
+
+/// A dependency on cutile, as the manifest has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CutileRequirement {
+    /// The table, as `[dependencies]`.
+    pub table: &'static str,
+    /// The version requirement, as `^0.5`.
+    pub requirement: cargo_metadata::semver::VersionReq,
+}
+
+/// Why `[package.metadata.cutile]` cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PackageError {
+    /// The path of the crate is not UTF-8.
+    PathNotUtf8 {
+        /// The folder of the crate.
+        path: PathBuf,
+    },
+    /// Cargo cannot read the manifest.
+    Cargo {
+        /// The manifest.
+        manifest: PathBuf,
+        /// What cargo says.
+        source: cargo_metadata::Error,
+    },
+    /// Cargo lists no package with this manifest.
+    NotFound {
+        /// The manifest.
+        manifest: PathBuf,
+    },
+    /// A key that does not exist.
+    UnknownKey {
+        /// The manifest.
+        manifest: PathBuf,
+        /// The key.
+        key: String,
+    },
+    /// A value of another type.
+    WrongType {
+        /// The manifest.
+        manifest: PathBuf,
+        /// The key.
+        key: String,
+        /// What is valid.
+        expected: &'static str,
+        /// The value, as JSON.
+        found: String,
+    },
+    /// The two sides of the crate do not use one cutile.
+    UnequalCutile {
+        /// The version that the build script links.
+        linked: String,
+        /// What the program's side asks for.
+        required: String,
+    },
+}
+
+impl fmt::Display for PackageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let valid = KEYS.join(", ");
+        match self {
+            Self::PathNotUtf8 { path } => write!(
+                f,
+                "the path of the crate is not UTF-8, which Cargo's metadata cannot express: {}. \
+                 Rename or move the folder",
+                path.display()
+            ),
+            Self::Cargo { manifest, source } => {
+                write!(f, "cargo cannot read {}: {source}", manifest.display())
+            }
+            Self::NotFound { manifest } => write!(
+                f,
+                "cargo lists no package for {}; is CARGO_MANIFEST_DIR that of a package?",
+                manifest.display()
+            ),
+            Self::UnknownKey { manifest, key } => write!(
+                f,
+                "{}: [package.metadata.cutile] has the unknown key `{key}`; did you mean `{}`? \
+                 Valid keys: {valid}",
+                manifest.display(),
+                nearest(key, &KEYS).unwrap_or(KEYS[0])
+            ),
+            Self::WrongType { manifest, key, expected, found } => write!(
+                f,
+                "{}: `{key}` of [package.metadata.cutile] is {found}; expected {expected}",
+                manifest.display()
+            ),
+            Self::UnequalCutile { linked, required } => write!(
+                f,
+                "the build script links cutile {linked}, but [dependencies] asks for cutile \
+                 {required}; write the same version into [dependencies] and [build-dependencies]"
+            ),
+        }
+    }
+}
+
+impl Error for PackageError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Cargo { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl MetadataConfig {
+    /// Reads the manifest of the crate that is being built.
+    ///
+    /// # Errors
+    ///
+    /// [`PackageError`] names the manifest, the key and what is valid.
+    pub fn read(env: &BuildEnv) -> Result<Self, PackageError> {
+        Self::read_from(&env.manifest_dir, &env.cargo)
+    }
+
+    /// Reads the manifest in a folder, with this cargo.
+    ///
+    /// # Errors
+    ///
+    /// [`PackageError`] names the manifest, the key and what is valid.
+    pub fn read_from(dir: &Path, cargo: &Path) -> Result<Self, PackageError> {
+        if dir.to_str().is_none() {
+            return Err(PackageError::PathNotUtf8 { path: dir.to_owned() });
+        }
+        let manifest = dir.join("Cargo.toml");
+        let metadata = MetadataCommand::new()
+            .cargo_path(cargo)
+            .manifest_path(&manifest)
+            .current_dir(dir)
+            .no_deps()
+            .other_options(["--offline".to_owned()])
+            .exec()
+            .map_err(|source| PackageError::Cargo { manifest: manifest.clone(), source })?;
+        let same = |path: &Path| {
+            path == manifest
+                || matches!((path.canonicalize(), manifest.canonicalize()), (Ok(a), Ok(b)) if a == b)
+        };
+        let package = metadata
+            .packages
+            .iter()
+            .find(|package| same(package.manifest_path.as_std_path()))
+            .ok_or_else(|| PackageError::NotFound { manifest: manifest.clone() })?;
+        let mut config = match package.metadata.get("cutile") {
+            Some(table) => Self::parse(&manifest, table)?,
+            None => Self::default(),
+        };
+        config.cutile = cutile_requirements(package);
+        Ok(config)
+    }
+
+    fn parse(manifest: &Path, table: &Value) -> Result<Self, PackageError> {
+        let wrong = |key: &str, expected, found: &Value| PackageError::WrongType {
+            manifest: manifest.to_owned(),
+            key: key.to_owned(),
+            expected,
+            found: found.to_string(),
+        };
+        const STRINGS: &str = "an array of strings";
+        let table = table.as_object().ok_or_else(|| wrong("cutile", "a table", table))?;
+        let mut config = Self::default();
+        for (key, value) in table {
+            match key.as_str() {
+                "targets" => {
+                    config.targets =
+                        Some(strings(value).ok_or_else(|| wrong(key, STRINGS, value))?);
+                }
+                "shaders" => {
+                    config.shaders = strings(value).ok_or_else(|| wrong(key, STRINGS, value))?;
+                }
+                "shader" => {
+                    config.shader = value
+                        .as_array()
+                        .and_then(|all| all.iter().map(|one| one.as_object().cloned()).collect())
+                        .ok_or_else(|| wrong(key, "an array of tables", value))?;
+                }
+                "targets-for" => {
+                    let table = value.as_object().ok_or_else(|| {
+                        wrong(key, "a table of arrays of strings, by kernel", value)
+                    })?;
+                    for (kernel, targets) in table {
+                        let key = format!("targets-for.{kernel}");
+                        let targets =
+                            strings(targets).ok_or_else(|| wrong(&key, STRINGS, targets))?;
+                        config.targets_for.insert(kernel.clone(), targets);
+                    }
+                }
+                _ => {
+                    return Err(PackageError::UnknownKey {
+                        manifest: manifest.to_owned(),
+                        key: key.clone(),
+                    });
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    /// `targets`, as they are written.
+    #[must_use]
+    pub fn targets(&self) -> Option<&[String]> {
+        self.targets.as_deref()
+    }
+
+    /// Checks the cutile that the build script links against what the program's side asks for.
+    ///
+    /// It sees the manifest only: two versions that both satisfy it are told apart by what is
+    /// compiled into the bundle.
+    ///
+    /// # Errors
+    ///
+    /// [`PackageError::UnequalCutile`].
+    pub fn check_cutile(&self, linked: &str) -> Result<(), PackageError> {
+        let Ok(version) = Version::parse(linked) else { return Ok(()) };
+        let unequal = self.cutile.iter().find(|cutile| {
+            cutile.table == "[dependencies]" && !cutile.requirement.matches(&version)
+        });
+        match unequal {
+            None => Ok(()),
+            Some(cutile) => Err(PackageError::UnequalCutile {
+                linked: linked.to_owned(),
+                required: cutile.requirement.to_string(),
+            }),
+        }
+    }
+}
+
+fn cutile_requirements(package: &Package) -> Vec<CutileRequirement> {
+    let table = |kind| match kind {
+        DependencyKind::Normal => Some("[dependencies]"),
+        DependencyKind::Build => Some("[build-dependencies]"),
+        _ => None,
+    };
+    package
+        .dependencies
+        .iter()
+        .filter(|dependency| dependency.name == "cutile")
+        .filter_map(|dependency| {
+            Some(CutileRequirement {
+                table: table(dependency.kind)?,
+                requirement: dependency.req.clone(),
+            })
+        })
+        .collect()
+}
+
+fn strings(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|one| one.as_str().map(Into::into)).collect()
+}
+
+#[cfg(test)]
+#[path = "package/tests.rs"]
+mod tests;

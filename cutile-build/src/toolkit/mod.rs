@@ -1,0 +1,14 @@
+//! The CUDA toolkit: find it, identify it, run its tileiras.
+//!
+//! What the kernels are compiled with is decided by what is found here, so a toolkit is named by
+//! three programs: tileiras, and the ptxas and libnvvm that it calls. Two toolkits with one
+//! `tileiras --version` can make different images.
+
+mod find;
+mod identity;
+
+pub use find::{Chosen, MIN_TILEIRAS, SearchPlaces, Toolkit, ToolkitError};
+pub use identity::{Identity, Version};
+
+/// The command that installs a toolkit.
+pub const INSTALL_COMMAND: &str = "cargo cutile toolkit install";
