@@ -1,0 +1,153 @@
+//! What may be written on the command line.
+
+use crate::platform::Arch;
+use clap::{Parser, Subcommand};
+use cutile_build::targets::Target;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// Finds or installs the CUDA toolkit that compiles cuTile kernels, then runs cargo with it
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo cutile",
+    bin_name = "cargo cutile",
+    version,
+    max_term_width = 80,
+    override_usage = "cargo cutile [OPTIONS] <CARGO-COMMAND> [ARGUMENTS]...\n       \
+                      cargo cutile [OPTIONS] <COMMAND>",
+    after_help = "Any other command is cargo's, and gets all that follows it:\n  \
+                  cargo cutile run --release -p example-app\n  \
+                  cargo cutile --virtual-gpu sm_90 test --workspace\n\n\
+                  The toolkit is taken from CUDA_TOOLKIT_PATH, .cutile/toolkit, CUDA_HOME or a\n\
+                  usual place, in this order; without one it is installed into .cutile/."
+)]
+pub(crate) struct Cli {
+    /// Run on virtual GPUs, one ordinal for each target; they record and compute nothing. Goes
+    /// before a cargo command
+    #[arg(long, global = true, value_name = "sm_XX[,sm_XX]...", value_parser = virtual_targets)]
+    pub(crate) virtual_gpu: Option<String>,
+
+    /// Download nothing; cargo gets it too
+    #[arg(long, global = true)]
+    pub(crate) offline: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the toolkit that is used and why, or install one
+    Toolkit {
+        #[command(subcommand)]
+        action: Option<ToolkitAction>,
+    },
+    /// Build the virtual GPU, and say how to run a program on it
+    VirtualGpu {
+        /// Print only the folder to put first into LD_LIBRARY_PATH
+        #[arg(long)]
+        path: bool,
+    },
+    /// A command of cargo.
+    #[command(external_subcommand)]
+    Cargo(Vec<OsString>),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolkitAction {
+    /// Install the toolkit into .cutile/ of this workspace
+    Install {
+        /// Take the wheels from this folder, which `toolkit fetch` has filled, and no network
+        #[arg(long, value_name = "DIR")]
+        from: Option<PathBuf>,
+    },
+    /// Download the wheels only, to carry them to a machine without network
+    Fetch {
+        /// The folder to put them into
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+        /// The processor of the machine that they are for [default: this one's]
+        #[arg(long, value_enum)]
+        arch: Option<Arch>,
+    },
+}
+
+/// Cargo calls `cargo-cutile cutile ARGUMENTS`; the alias calls `cargo-cutile ARGUMENTS`.
+pub(crate) fn without_subcommand_name(
+    arguments: impl Iterator<Item = OsString>,
+) -> impl Iterator<Item = OsString> {
+    let mut before = true;
+    arguments.enumerate().filter_map(move |(index, argument)| {
+        let name = before && index == 1 && argument == OsStr::new("cutile");
+        before = index == 0;
+        (!name).then_some(argument)
+    })
+}
+
+fn virtual_targets(text: &str) -> Result<String, String> {
+    let names: Vec<&str> = text.split(',').collect();
+    // The same target may stand twice here: two devices of one architecture.
+    for name in &names {
+        Target::parse_list("--virtual-gpu", &[*name]).map_err(|error| error.to_string())?;
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &str) -> Result<Cli, clap::Error> {
+        let arguments = words.split_whitespace().map(OsString::from);
+        Cli::try_parse_from(without_subcommand_name(arguments))
+    }
+
+    fn cargo(cli: Cli) -> Vec<String> {
+        let Command::Cargo(arguments) = cli.command else { panic!("{cli:?}") };
+        arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn called_by_cargo_or_by_the_alias_it_is_the_same() {
+        for words in ["cargo-cutile build -p a", "cargo-cutile cutile build -p a"] {
+            assert_eq!(cargo(parse(words).unwrap()), ["build", "-p", "a"]);
+        }
+        // Only the first is cargo's.
+        assert_eq!(cargo(parse("x cutile run cutile").unwrap()), ["run", "cutile"]);
+        assert_eq!(cargo(parse("x run cutile").unwrap()), ["run", "cutile"]);
+    }
+
+    #[test]
+    fn what_follows_a_cargo_command_is_its_own() {
+        let cli = parse("x --virtual-gpu sm_80,sm_80 run --offline -- --virtual-gpu no").unwrap();
+        assert_eq!(cli.virtual_gpu.as_deref(), Some("sm_80,sm_80"));
+        assert!(!cli.offline);
+        assert_eq!(cargo(cli), ["run", "--offline", "--", "--virtual-gpu", "no"]);
+    }
+
+    #[test]
+    fn options_may_stand_anywhere_for_our_own_commands() {
+        assert!(parse("x toolkit install --offline").unwrap().offline);
+        assert!(parse("x --offline toolkit install").unwrap().offline);
+        let cli = parse("x virtual-gpu --path --virtual-gpu sm_90").unwrap();
+        assert_eq!(cli.virtual_gpu.as_deref(), Some("sm_90"));
+    }
+
+    #[test]
+    fn an_unknown_target_is_refused_with_the_valid_ones() {
+        let error = parse("x --virtual-gpu sm_81 run").unwrap_err().to_string();
+        assert!(error.contains("sm_81") && error.contains("sm_80"), "{error}");
+    }
+
+    #[test]
+    fn no_command_is_an_error() {
+        assert!(parse("x").is_err());
+        assert!(parse("x --offline").is_err());
+    }
+}

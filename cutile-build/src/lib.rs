@@ -1,0 +1,42 @@
+//! Compiles the cuTile kernels of a crate ahead of time, from its build script.
+//!
+//! ```no_run
+//! # mod kernels { pub fn warmup() -> Result<(), String> { Ok(()) } }
+//! // build.rs, with `#[path = "src/kernels.rs"] mod kernels;`
+//! # #[cfg(feature = "cuda")]
+//! cutile_build::Builder::from_metadata().warmup("app", kernels::warmup).build();
+//! ```
+//!
+//! The crate then embeds them with `cutile_embed::embed!()`.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `builder` | what a build script calls |
+//! | [`environment`], [`package`], [`targets`] | what it is told |
+//! | [`toolkit`] | the CUDA toolkit: find it, identify it, run it |
+//! | [`virtual_gpu`] | a driver that records and computes nothing, and the recording assembler |
+//! | `rehearsal` | runs the warm-ups on it, one child process per target |
+//! | [`assemble`] | jobs through tileiras: in parallel, each once, the build cache first |
+//! | `bundle` | writes what is embedded |
+
+pub mod assemble;
+#[cfg(feature = "cuda")]
+mod builder;
+#[cfg(feature = "cuda")]
+mod bundle;
+#[cfg(feature = "cuda")]
+mod compile;
+#[cfg(feature = "cuda")]
+mod coverage;
+pub mod environment;
+pub mod error;
+pub mod package;
+#[cfg(feature = "cuda")]
+mod rehearsal;
+pub mod targets;
+pub mod toolkit;
+pub mod virtual_gpu;
+
+#[cfg(feature = "cuda")]
+pub use builder::Builder;
+pub use error::BuildError;

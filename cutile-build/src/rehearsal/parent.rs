@@ -1,0 +1,286 @@
+//! The parent: starts the children, hands on their jobs as they come, gathers their rows.
+
+use super::{DIR_ENV, Declared, JIT_DEBUG_ENV, Keep, Line, PASS_ENV, Pass, Row, TILEIRAS_ENV};
+use crate::error::BuildError;
+use crate::targets::Target;
+use crate::toolkit::Identity;
+use crate::virtual_gpu::{RecordedJob, VirtualGpu};
+use cutile_embed::manifest::{Codegen, LeftOut};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// What the children need.
+pub(crate) struct Setup<'a> {
+    /// Folder for the children's folders.
+    pub(crate) scratch: &'a Path,
+    pub(crate) virtual_gpu: &'a VirtualGpu,
+    /// Whose answers the recording assembler gives.
+    pub(crate) identity: &'a Identity,
+    /// Default debug level of the program's launches.
+    pub(crate) program: Codegen,
+    /// Default debug level of this build script's launches.
+    pub(crate) script: Codegen,
+    /// `LD_LIBRARY_PATH` of this process.
+    pub(crate) library_path: Option<OsString>,
+    /// At most this many children at once.
+    pub(crate) parallel: usize,
+    /// At most this long a child.
+    pub(crate) timeout: Duration,
+}
+
+/// What the rehearsals found.
+#[derive(Debug, Default)]
+pub(crate) struct Rehearsal {
+    /// Version of the cutile that lowered the kernels.
+    pub(crate) cutile: String,
+    /// Newest bytecode version.
+    pub(crate) bytecode: (u8, u8, u16),
+    pub(crate) declared: BTreeSet<Declared>,
+    pub(crate) rows: BTreeMap<Target, Vec<Row>>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+impl Rehearsal {
+    /// Kernels that the crate declares and no warm-up launches, as `path::to::module::kernel`.
+    pub(crate) fn uncovered(&self) -> Vec<String> {
+        let launched: HashSet<(&str, &str)> = self
+            .rows
+            .values()
+            .flatten()
+            .map(|row| (&*row.specialization.module, &*row.specialization.function))
+            .collect();
+        let is_launched = |kernel: &Declared| {
+            let module = kernel.module.rsplit("::").next().unwrap_or_default();
+            launched.contains(&(module, &*kernel.function))
+        };
+        self.declared
+            .iter()
+            .filter(|kernel| kernel.own && !is_launched(kernel))
+            .map(|kernel| format!("{}::{}", portable(&kernel.module), kernel.function))
+            .collect()
+    }
+}
+
+/// A module path without the build script's name for the crate.
+fn portable(module: &str) -> &str {
+    module.split_once("::").map_or(module, |(_, rest)| rest)
+}
+
+/// A job that a child recorded.
+pub(crate) type Submit<'a> = dyn Fn([u8; 32], RecordedJob) + Sync + 'a;
+
+/// Runs the warm-ups once per target. Every job goes to `submit` as soon as it is recorded.
+pub(crate) fn rehearse(
+    setup: &Setup<'_>,
+    targets: &[Target],
+    submit: &Submit<'_>,
+) -> Result<Rehearsal, BuildError> {
+    let queue = Mutex::new(targets.iter());
+    let outcomes: Mutex<BTreeMap<Target, Result<Vec<Line>, String>>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..setup.parallel.clamp(1, targets.len().max(1)) {
+            scope.spawn(|| {
+                while let Some(target) = next(&queue) {
+                    let lines = on_target(setup, target, submit);
+                    lock(&outcomes).insert(*target, lines);
+                }
+            });
+        }
+    });
+    gather(outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+}
+
+fn next<'t>(queue: &Mutex<std::slice::Iter<'t, Target>>) -> Option<&'t Target> {
+    lock(queue).next()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The passes that a target takes: one where both sides have the same default level, else one at
+/// the program's level, and one for launches that set a level of their own if there are any.
+fn on_target(
+    setup: &Setup<'_>,
+    target: &Target,
+    submit: &Submit<'_>,
+) -> Result<Vec<Line>, String> {
+    let pass = |keep| Pass { target: target.to_string(), program: setup.program, keep };
+    if setup.program == setup.script {
+        return run(setup, &pass(Keep::All), submit);
+    }
+    let mut lines = run(setup, &pass(Keep::Default), submit)?;
+    if lines.contains(&Line::Explicit) {
+        lines.extend(run(setup, &pass(Keep::Explicit), submit)?);
+    }
+    Ok(lines)
+}
+
+fn run(setup: &Setup<'_>, pass: &Pass, submit: &Submit<'_>) -> Result<Vec<Line>, String> {
+    let io = |what: &str, error: std::io::Error| format!("{what}: {error}");
+    let dir = setup.scratch.join(format!("{}-{:?}", pass.target, pass.keep));
+    let jobs = dir.join("jobs");
+    fs::create_dir_all(&jobs).map_err(|error| io("its folder cannot be made", error))?;
+    for (name, answer) in [
+        ("tileiras-version", &setup.identity.tileiras),
+        ("tileiras-list-versions", &setup.identity.list_versions),
+    ] {
+        fs::write(dir.join(name), answer).map_err(|error| io("its folder is read-only", error))?;
+    }
+    let output = File::create(dir.join("output")).map_err(|error| io("no output file", error))?;
+    let mut child = command(setup, pass, &dir)
+        .and_then(|mut command| {
+            command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).spawn()
+        })
+        .map_err(|error| io("it does not start", error))?;
+    let mut seen = HashSet::new();
+    let status = watch(&mut child, setup.timeout, || collect(&jobs, &mut seen, submit))?;
+    collect(&jobs, &mut seen, submit)?;
+    let lines = read_lines(&dir.join("rows.jsonl"));
+    if status.success() && lines.last() == Some(&Line::End) {
+        return Ok(lines);
+    }
+    Err(format!("it ended early ({status}); it printed:\n{}", tail(&dir.join("output"))))
+}
+
+fn command(setup: &Setup<'_>, pass: &Pass, dir: &Path) -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let targets = [pass.target.as_str()];
+    command
+        .envs(setup.virtual_gpu.environment(&targets, setup.library_path.as_deref()))
+        .env(DIR_ENV, dir)
+        .env(PASS_ENV, serde_json::to_string(pass).map_err(std::io::Error::other)?)
+        .env(TILEIRAS_ENV, setup.virtual_gpu.assembler())
+        // Upstream writes every job to the temporary folder first.
+        .env("TMPDIR", dir);
+    match pass.keep {
+        Keep::All | Keep::Explicit => command.env_remove(JIT_DEBUG_ENV),
+        Keep::Default => command.env(JIT_DEBUG_ENV, debug_level(pass.program)),
+    };
+    Ok(command)
+}
+
+/// The word that upstream's variable takes. The program's default is always one of the three.
+fn debug_level(codegen: Codegen) -> &'static str {
+    match codegen {
+        Codegen::Debug => "full",
+        Codegen::Optimized { lineinfo: true, .. } => "line",
+        Codegen::Optimized { lineinfo: false, .. } => "none",
+    }
+}
+
+/// Waits for the child and calls `meanwhile`, which is cheap, again and again.
+fn watch(
+    child: &mut Child,
+    timeout: Duration,
+    mut meanwhile: impl FnMut() -> Result<(), String>,
+) -> Result<ExitStatus, String> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(status);
+        }
+        let late = start.elapsed() > timeout;
+        if let Err(error) = meanwhile().and_then(|()| match late {
+            true => Err(format!(
+                "it ran longer than {} s. A virtual GPU computes nothing: does a warm-up wait for \
+                 a result? CUTILE_BUILD_TIMEOUT sets the limit",
+                timeout.as_secs()
+            )),
+            false => Ok(()),
+        }) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Submits the jobs that are new in `jobs`. They appear there by rename, so each is whole.
+fn collect(jobs: &Path, seen: &mut HashSet<OsString>, submit: &Submit<'_>) -> Result<(), String> {
+    let listing = fs::read_dir(jobs).map_err(|error| error.to_string())?;
+    for file in listing.flatten() {
+        let path: PathBuf = file.path();
+        if path.extension().is_none_or(|extension| extension != "job")
+            || !seen.insert(file.file_name())
+        {
+            continue;
+        }
+        let bytes = fs::read(&path).map_err(|error| error.to_string())?;
+        let digest = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .and_then(cutile_embed::key::key_bytes)
+            .ok_or("a job has no digest for a name")?;
+        let job = RecordedJob::parse(&bytes).map_err(|error| error.to_string())?;
+        submit(digest, job);
+    }
+    Ok(())
+}
+
+fn read_lines(path: &Path) -> Vec<Line> {
+    let Ok(file) = File::open(path) else { return Vec::new() };
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .map_while(|line| serde_json::from_str(&line).ok())
+        .collect()
+}
+
+fn tail(path: &Path) -> String {
+    const LIMIT: u64 = 16 << 10;
+    let mut text = Vec::new();
+    if let Ok(mut file) = File::open(path) {
+        let len = file.metadata().map_or(0, |meta| meta.len());
+        let _ = file.seek(SeekFrom::Start(len.saturating_sub(LIMIT)));
+        let _ = file.take(LIMIT).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn gather(
+    outcomes: BTreeMap<Target, Result<Vec<Line>, String>>,
+) -> Result<Rehearsal, BuildError> {
+    let mut found = Rehearsal::default();
+    let mut failures = Vec::new();
+    for (target, outcome) in outcomes {
+        let lines = match outcome {
+            Ok(lines) => lines,
+            Err(what) => {
+                failures.push(format!("the rehearsal for {target} failed: {what}"));
+                continue;
+            }
+        };
+        for line in lines {
+            match line {
+                Line::Start { cutile, bytecode, script: _ } => {
+                    found.cutile = cutile;
+                    found.bytecode = bytecode;
+                }
+                Line::Declared(kernel) => {
+                    found.declared.insert(kernel);
+                }
+                Line::Row(row) => found.rows.entry(target).or_default().push(*row),
+                Line::LeftOut { kernel, reason } => {
+                    found.left_out.push(LeftOut { kernel, target: target.to_string(), reason });
+                }
+                Line::Failed { warmup, what, after } => {
+                    let after = match after {
+                        Some(kernel) => format!(" after it compiled {kernel}"),
+                        None => " at its first launch".to_owned(),
+                    };
+                    failures.push(format!("warm-up {warmup:?} failed for {target}{after}: {what}"));
+                }
+                Line::Explicit | Line::End => {}
+            }
+        }
+    }
+    if failures.is_empty() { Ok(found) } else { Err(BuildError::Rehearsal { failures }) }
+}
