@@ -93,8 +93,7 @@ macro_rules! embed {
                 env!("OUT_DIR", "cutile_embed::embed!() needs a build.rs that calls cutile_build"),
                 "/cutile/index.bin"
             )));
-            static FILES: include_dir::Dir<'static> =
-                include_dir::include_dir!("$OUT_DIR/cutile");
+            static FILES: include_dir::Dir<'static> = include_dir::include_dir!("$OUT_DIR/cutile");
             #[$crate::__private::linkme::distributed_slice($crate::__private::BUNDLES)]
             #[linkme(crate = $crate::__private::linkme)]
             static BUNDLE: $crate::Bundle = $crate::Bundle::new(&FILES);

@@ -77,11 +77,9 @@ impl fmt::Display for PackError {
                  cutile-build and cutile-embed"
             ),
             Self::Damaged => f.write_str("the pack's index does not match its digest; build again"),
-            Self::DamagedEntry(key) => write!(
-                f,
-                "the payload of {} does not match its digest; build again",
-                key_text(key)
-            ),
+            Self::DamagedEntry(key) => {
+                write!(f, "the payload of {} does not match its digest; build again", key_text(key))
+            }
             Self::Codec(codec) => write!(
                 f,
                 "the payload has codec {codec}, this build reads 0: use one version of \
@@ -134,7 +132,8 @@ impl PackWriter {
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         let names = self.package.len() + self.version.len();
-        let mut offset = (HEADER_LEN + names + self.entries.len() * ROW_LEN).next_multiple_of(ALIGN);
+        let mut offset =
+            (HEADER_LEN + names + self.entries.len() * ROW_LEN).next_multiple_of(ALIGN);
         let mut index = Vec::with_capacity(self.entries.len() * ROW_LEN);
         let mut end = offset;
         for (key, payload) in &self.entries {

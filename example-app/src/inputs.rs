@@ -8,19 +8,19 @@ use crate::kernels::fill::Zeroed;
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): a 64-bit counter through a mixing function.
 #[derive(Clone, Debug)]
-pub struct Generator {
+pub(crate) struct Generator {
     state: u64,
 }
 
 impl Generator {
     /// A generator whose numbers `seed` decides.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// The next 64 bits.
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,19 +29,19 @@ impl Generator {
     }
 
     /// A number of [−1, 1) that `f32` holds exactly.
-    pub fn unit(&mut self) -> f32 {
+    pub(crate) fn unit(&mut self) -> f32 {
         let bits = (self.next_u64() >> 40) as i32;
         (bits - (1 << 23)) as f32 / (1 << 23) as f32
     }
 
     /// `len` numbers of [−`scale`, `scale`], rounded to `E`.
-    pub fn values<E: Element>(&mut self, len: usize, scale: f32) -> Vec<E> {
+    pub(crate) fn values<E: Element>(&mut self, len: usize, scale: f32) -> Vec<E> {
         (0..len).map(|_| E::rounded(self.unit() * scale)).collect()
     }
 }
 
 /// An element type of the app's tensors.
-pub trait Element: Zeroed {
+pub(crate) trait Element: Zeroed {
     /// Largest accepted ‖out − reference‖ / ‖reference‖ of a kernel that stores this type.
     const BOUND: f64;
 
@@ -89,7 +89,7 @@ impl Element for bf16 {
 }
 
 /// The values in `f64`: what the references compute on.
-pub fn widened<E: Element>(values: &[E]) -> Vec<f64> {
+pub(crate) fn widened<E: Element>(values: &[E]) -> Vec<f64> {
     values.iter().map(|value| value.widened()).collect()
 }
 

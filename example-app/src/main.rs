@@ -5,6 +5,7 @@
 
 mod inputs;
 mod kernels;
+mod measure;
 mod pipeline;
 mod reference;
 mod report;
@@ -26,6 +27,7 @@ Options:
   --device N    The CUDA device to run on [default: 0]
   --no-l1       Do not fill cutile's memory: launches ask the embedded store
   --no-bundle   Do not use what is embedded: launches ask the disk cache
+  --measure N   Time install and a first launch against the driver alone, N rounds
   --help        Print this help";
 
 #[derive(Debug, Default)]
@@ -34,6 +36,7 @@ struct Options {
     device: usize,
     no_l1: bool,
     no_bundle: bool,
+    measure: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -80,6 +83,9 @@ fn run(options: &Options) -> Result<Outcome, cutile::error::Error> {
         .install();
     eprintln!("{installed}");
     let device = Device::of(&installed, options.device);
+    if let (Some(rounds), Some(target)) = (options.measure, device.target()) {
+        eprint!("{}", measure::first_launch(target, rounds)?);
+    }
     let before = Counters::now();
     let launches = match device.computes() {
         None => Vec::new(),
@@ -98,14 +104,15 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Options>, Str
             "--no-l1" => options.no_l1 = true,
             "--no-bundle" => options.no_bundle = true,
             "--help" | "-h" => return Ok(None),
-            "--device" => {
-                let value = arguments.next().ok_or("--device takes a number")?;
-                options.device = value
-                    .parse()
-                    .map_err(|_| format!("--device takes a number, not {value:?}"))?;
-            }
+            "--device" => options.device = number(&argument, arguments.next())?,
+            "--measure" => options.measure = Some(number(&argument, arguments.next())?),
             other => return Err(format!("unknown option {other:?}")),
         }
     }
     Ok(Some(options))
+}
+
+fn number(option: &str, value: Option<String>) -> Result<usize, String> {
+    let value = value.ok_or_else(|| format!("{option} takes a number"))?;
+    value.parse().map_err(|_| format!("{option} takes a number, not {value:?}"))
 }

@@ -15,34 +15,32 @@ use crate::reference;
 
 /// One specialization, launched once.
 #[derive(Clone, Debug)]
-pub struct LaunchResult<S> {
+pub(crate) struct LaunchResult<S> {
     /// Module and function, `matmul::gemm`.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// Generic arguments in the order the kernel declares them.
-    pub generics: Vec<String>,
+    pub(crate) generics: Vec<String>,
     /// Extents of the launch: `64x256`; M × N × K for a matrix product; heads × length × columns
     /// for attention.
-    pub problem: String,
+    pub(crate) problem: String,
     /// Host wall time of the call in microseconds, from building it to the result being on the
     /// device: the compilation or the load of the kernel, its launch, its run, and the wait for
     /// it. The copies of inputs and output are outside.
-    pub first_launch_us: f64,
+    pub(crate) first_launch_us: f64,
     /// What the caller's sampler gave just before the launch.
-    pub before: S,
+    pub(crate) before: S,
     /// What it gave just after.
-    pub after: S,
-    /// The result, read back.
-    pub output: Vec<f64>,
+    pub(crate) after: S,
     /// ‖output − reference‖ / ‖reference‖; `None` where nothing was computed.
-    pub relative_error: Option<f64>,
+    pub(crate) relative_error: Option<f64>,
     /// Largest `relative_error` that is accepted.
-    pub bound: f64,
+    pub(crate) bound: f64,
 }
 
 impl<S> LaunchResult<S> {
     /// Whether the result is within its bound, where there is one to judge. Not a number is not.
     #[must_use]
-    pub fn within_bound(&self) -> bool {
+    pub(crate) fn within_bound(&self) -> bool {
         self.relative_error.is_none_or(|error| error <= self.bound)
     }
 }
@@ -57,7 +55,7 @@ impl<S> LaunchResult<S> {
 /// # Errors
 ///
 /// The first launch or copy that fails.
-pub fn run<S>(
+pub(crate) fn run<S>(
     compute_errors: bool,
     sample: impl FnMut() -> S,
 ) -> Result<Vec<LaunchResult<S>>, Error> {
@@ -247,7 +245,6 @@ impl<S, F: FnMut() -> S> Pipeline<S, F> {
             first_launch_us,
             before,
             after,
-            output,
             relative_error,
             bound: E::BOUND,
         });
@@ -262,7 +259,7 @@ fn generators(kernel: &str) -> impl Iterator<Item = Generator> {
 }
 
 /// A row-major tensor of this shape on the default device.
-fn upload<E: Element>(values: &[E], shape: &[usize]) -> Result<Tensor<E>, Error> {
+pub(crate) fn upload<E: Element>(values: &[E], shape: &[usize]) -> Result<Tensor<E>, Error> {
     api::copy_host_vec_to_device(&Arc::new(values.to_vec())).sync()?.reshape(shape)
 }
 

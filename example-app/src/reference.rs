@@ -4,13 +4,13 @@
 
 /// `a·x + y`.
 #[must_use]
-pub fn saxpy(a: f64, x: &[f64], y: &[f64]) -> Vec<f64> {
+pub(crate) fn saxpy(a: f64, x: &[f64], y: &[f64]) -> Vec<f64> {
     x.iter().zip(y).map(|(x, y)| a * x + y).collect()
 }
 
 /// Rows of `x` over their root mean square (`eps` added to the mean), times `weight` by column.
 #[must_use]
-pub fn rms_norm(x: &[f64], weight: &[f64], eps: f64) -> Vec<f64> {
+pub(crate) fn rms_norm(x: &[f64], weight: &[f64], eps: f64) -> Vec<f64> {
     let columns = weight.len();
     let mut out = Vec::with_capacity(x.len());
     for row in x.chunks_exact(columns) {
@@ -23,7 +23,7 @@ pub fn rms_norm(x: &[f64], weight: &[f64], eps: f64) -> Vec<f64> {
 
 /// Softmax of each row of `columns` numbers.
 #[must_use]
-pub fn softmax(x: &[f64], columns: usize) -> Vec<f64> {
+pub(crate) fn softmax(x: &[f64], columns: usize) -> Vec<f64> {
     let mut out = Vec::with_capacity(x.len());
     for row in x.chunks_exact(columns) {
         let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -35,7 +35,7 @@ pub fn softmax(x: &[f64], columns: usize) -> Vec<f64> {
 
 /// `x · y`, where `x` has `k` columns and `y` has `n`.
 #[must_use]
-pub fn gemm(x: &[f64], y: &[f64], k: usize, n: usize) -> Vec<f64> {
+pub(crate) fn gemm(x: &[f64], y: &[f64], k: usize, n: usize) -> Vec<f64> {
     let mut out = Vec::with_capacity(x.len() / k * n);
     for row in x.chunks_exact(k) {
         let mut sums = vec![0.0; n];
@@ -51,20 +51,20 @@ pub fn gemm(x: &[f64], y: &[f64], k: usize, n: usize) -> Vec<f64> {
 
 /// Shape and options of [`attention`].
 #[derive(Clone, Copy, Debug)]
-pub struct Attention {
+pub(crate) struct Attention {
     /// Rows of `q`, `k` and `v` in each head.
-    pub length: usize,
+    pub(crate) length: usize,
     /// Columns of each head.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// Whether a row sees only itself and the rows before it.
-    pub causal: bool,
+    pub(crate) causal: bool,
     /// Factor on the scores.
-    pub scale: f64,
+    pub(crate) scale: f64,
 }
 
 /// `softmax(scale · q · kᵀ) · v` of each head, one head after the other.
 #[must_use]
-pub fn attention(of: Attention, q: &[f64], k: &[f64], v: &[f64]) -> Vec<f64> {
+pub(crate) fn attention(of: Attention, q: &[f64], k: &[f64], v: &[f64]) -> Vec<f64> {
     let Attention { length, columns, causal, scale } = of;
     let head = length * columns;
     let mut out = Vec::with_capacity(q.len());
@@ -88,7 +88,7 @@ pub fn attention(of: Attention, q: &[f64], k: &[f64], v: &[f64]) -> Vec<f64> {
 ///
 /// If the lengths differ.
 #[must_use]
-pub fn relative_error(out: &[f64], reference: &[f64]) -> f64 {
+pub(crate) fn relative_error(out: &[f64], reference: &[f64]) -> f64 {
     assert_eq!(out.len(), reference.len(), "output and reference differ in length");
     let norm = |squares: f64| squares.sqrt();
     let difference = norm(out.iter().zip(reference).map(|(o, r)| (o - r) * (o - r)).sum());

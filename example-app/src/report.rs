@@ -10,7 +10,7 @@ use std::fmt;
 
 /// Counters of upstream and of the store, at one moment.
 #[derive(Debug, Clone, Copy)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Kernels that cutile's memory did not have.
     missed: u64,
     /// Kernels that tileiras compiled in this process.
@@ -23,7 +23,7 @@ pub struct Counters {
 
 impl Counters {
     /// The counters now.
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let from_embedded = cutile_embed::cuda::tier_stats()
             .iter()
             .filter(|tier| tier.name == "embedded")
@@ -41,7 +41,7 @@ impl Counters {
 /// Where a launch took its kernel from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub(crate) enum Source {
     /// Compiled ahead of time, in the binary.
     Embedded,
     /// The disk cache.
@@ -67,7 +67,7 @@ fn source(launch: &LaunchResult<Counters>) -> Source {
 
 /// The device that the app ran on.
 #[derive(Debug, Clone, Serialize)]
-pub struct Device {
+pub(crate) struct Device {
     kind: Kind,
     name: Option<String>,
     target: Option<String>,
@@ -86,7 +86,7 @@ enum Kind {
 
 impl Device {
     /// The device `ordinal`, if `install` found it.
-    pub fn of(installed: &Report, ordinal: usize) -> Self {
+    pub(crate) fn of(installed: &Report, ordinal: usize) -> Self {
         let Some(device) = installed.devices.iter().find(|device| device.device == ordinal) else {
             return Self { kind: Kind::None, name: None, target: None };
         };
@@ -96,8 +96,13 @@ impl Device {
         Self { kind, name, target: Some(device.target.clone()) }
     }
 
+    /// Its architecture, `sm_XX`.
+    pub(crate) fn target(&self) -> Option<&str> {
+        self.target.as_deref()
+    }
+
     /// Whether it computes what it is told; `None` where there is no device.
-    pub fn computes(&self) -> Option<bool> {
+    pub(crate) fn computes(&self) -> Option<bool> {
         match self.kind {
             Kind::Cuda => Some(true),
             Kind::Virtual => Some(false),
@@ -108,7 +113,7 @@ impl Device {
 
 /// What a run of the app found.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Where it ran.
     pub device: Device,
     /// What `install` said.
@@ -146,7 +151,7 @@ struct Launch<'a> {
 
 impl Outcome {
     /// One line of JSON.
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let launches = self.launches.iter().map(|launch| Launch {
             kernel: &launch.kernel,
             generics: &launch.generics,
@@ -183,11 +188,11 @@ impl fmt::Display for Outcome {
         }
         writeln!(
             f,
-            "embedded: {} kernels, {} images, {} bytes for {}\n",
+            "embedded for {}:\n{} kernels, {} images, {} bytes\n",
+            embedded.targets.join(", "),
             embedded.kernels,
             embedded.images,
-            embedded.bytes,
-            embedded.targets.join(", ")
+            embedded.bytes
         )?;
         if self.launches.is_empty() {
             return Ok(());

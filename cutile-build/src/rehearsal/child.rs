@@ -1,14 +1,12 @@
 //! The child: a build script on a virtual GPU.
 
 use super::{DIR_ENV, Declared, Keep, Line, PASS_ENV, Pass, Row};
-use crate::environment::BuildEnv;
 use crate::coverage::{declared_kernels, location};
+use crate::environment::BuildEnv;
 use crate::virtual_gpu::placeholder_digest;
 use cutile::cuda_core::{Context, sys};
 use cutile::cutile_compiler::compile_api::KernelCompiler;
-use cutile::cutile_compiler::cuda_tile_runtime_utils::{
-    ToolkitCapabilities, get_compiler_version,
-};
+use cutile::cutile_compiler::cuda_tile_runtime_utils::{ToolkitCapabilities, get_compiler_version};
 use cutile::jit_cache::JitStore;
 use cutile::tile_kernel::{CompileOptions, TileFunctionKey, kernel_cache_slot, retain_kernels};
 use cutile_embed::cuda::modules::{LinkedModule, linked_modules};
@@ -239,11 +237,12 @@ impl<'a> Child<'a> {
         l2_key: &str,
     ) -> Result<(Vec<cutile_embed::manifest::ModuleDigest>, String), String> {
         let name = key.module_name();
-        let linked =
-            self.linked.entry(name.to_owned()).or_insert_with(|| linked_modules(name));
+        let linked = self.linked.entry(name.to_owned()).or_insert_with(|| linked_modules(name));
         let with_kernel: Vec<_> = linked
             .iter()
-            .filter_map(|(module, build)| Some((module, *build, location(&build(), key.function_name())?)))
+            .filter_map(|(module, build)| {
+                Some((module, *build, location(&build(), key.function_name())?))
+            })
             .collect();
         let chosen = match with_kernel.as_slice() {
             [] => return Err(format!("no linked module {name} declares it")),
@@ -252,7 +251,9 @@ impl<'a> Child<'a> {
             several => several
                 .iter()
                 .find(|(_, build, _)| compiles_to(*build, key).as_deref() == Some(l2_key))
-                .ok_or_else(|| format!("several modules are called {name}, and none gives its key"))?,
+                .ok_or_else(|| {
+                    format!("several modules are called {name}, and none gives its key")
+                })?,
         };
         Ok((chosen.0.graph.clone(), chosen.2.clone()))
     }
@@ -266,7 +267,8 @@ fn compiles_to(
         key.stride_args.iter().map(|(name, all)| (name.as_str(), all.as_slice())).collect();
     let specs: Vec<_> =
         key.spec_args.iter().map(|(name, bits)| (name.as_str(), bits.clone())).collect();
-    let hints: Vec<_> = key.scalar_hints.iter().map(|(name, hint)| (name.as_str(), *hint)).collect();
+    let hints: Vec<_> =
+        key.scalar_hints.iter().map(|(name, hint)| (name.as_str(), *hint)).collect();
     let capabilities = ToolkitCapabilities::for_device(0).ok()?;
     let mut compiler = KernelCompiler::new(build, key.module_name(), key.function_name())
         .target(&capabilities.target.architecture)

@@ -106,11 +106,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// The passes that a target takes: one where both sides have the same default level, else one at
 /// the program's level, and one for launches that set a level of their own if there are any.
-fn on_target(
-    setup: &Setup<'_>,
-    target: &Target,
-    submit: &Submit<'_>,
-) -> Result<Vec<Line>, String> {
+fn on_target(setup: &Setup<'_>, target: &Target, submit: &Submit<'_>) -> Result<Vec<Line>, String> {
     let pass = |keep| Pass { target: target.to_string(), program: setup.program, keep };
     if setup.program == setup.script {
         return run(setup, &pass(Keep::All), submit);
@@ -245,9 +241,7 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn gather(
-    outcomes: BTreeMap<Target, Result<Vec<Line>, String>>,
-) -> Result<Rehearsal, BuildError> {
+fn gather(outcomes: BTreeMap<Target, Result<Vec<Line>, String>>) -> Result<Rehearsal, BuildError> {
     let mut found = Rehearsal::default();
     let mut failures = Vec::new();
     for (target, outcome) in outcomes {

@@ -4,11 +4,16 @@
 //! three programs: tileiras, and the ptxas and libnvvm that it calls. Two toolkits with one
 //! `tileiras --version` can make different images.
 
+mod error;
 mod find;
 mod identity;
+mod places;
+mod run;
 
-pub use find::{Chosen, MIN_TILEIRAS, SearchPlaces, Toolkit, ToolkitError};
+pub use error::ToolkitError;
+pub use find::{MIN_TILEIRAS, Toolkit};
 pub use identity::{Identity, Version};
+pub use places::{Chosen, SearchPlaces};
 
 /// The command that installs a toolkit.
 pub const INSTALL_COMMAND: &str = "cargo cutile toolkit install";

@@ -185,9 +185,7 @@ impl fmt::Display for Report {
             }
             StoreState::Installed { .. } => f.write_str("No disk cache."),
             StoreState::Kept => f.write_str("The store of the first call stays."),
-            StoreState::Foreign => {
-                f.write_str("Another store was installed before and stays.")
-            }
+            StoreState::Foreign => f.write_str("Another store was installed before and stays."),
         }
     }
 }

@@ -137,10 +137,7 @@ pub fn row_of(
         scalar_hints: key
             .scalar_hints
             .iter()
-            .map(|(param, hint)| ScalarHint {
-                param: param.clone(),
-                divisibility: hint_row(*hint),
-            })
+            .map(|(param, hint)| ScalarHint { param: param.clone(), divisibility: hint_row(*hint) })
             .collect(),
         grid: key.grid,
         options,
@@ -333,7 +330,10 @@ fn predicate_of(row: &Predicate) -> Option<predicate::Predicate> {
 
 fn term_row(term: &predicate::Term) -> Option<Term> {
     let coefficients = term.coeffs().iter().map(|(atom, by)| Some((atom_row(*atom)?, *by)));
-    Some(Term { coefficients: coefficients.collect::<Option<_>>()?, constant: term.constant_part() })
+    Some(Term {
+        coefficients: coefficients.collect::<Option<_>>()?,
+        constant: term.constant_part(),
+    })
 }
 
 fn term_of(row: &Term) -> Option<predicate::Term> {

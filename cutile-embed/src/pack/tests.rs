@@ -53,10 +53,8 @@ fn another_payload_under_a_key_is_refused() {
 fn every_flipped_byte_is_found_when_it_is_read() {
     let bytes = pack(&ENTRIES);
     let whole = Pack::parse(&bytes).unwrap();
-    let payloads: Vec<_> = whole
-        .entries()
-        .map(|entry| entry.offset..entry.offset + entry.stored.len())
-        .collect();
+    let payloads: Vec<_> =
+        whole.entries().map(|entry| entry.offset..entry.offset + entry.stored.len()).collect();
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x40;

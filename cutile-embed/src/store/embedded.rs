@@ -56,7 +56,8 @@ impl JitStore for EmbeddedJitStore {
         }
     }
 
-    fn put(&self, _: &str, _: &[u8]) -> io::Result<()> {
+    fn put(&self, key: &str, _: &[u8]) -> io::Result<()> {
+        checked(key)?;
         Err(io::Error::new(
             io::ErrorKind::ReadOnlyFilesystem,
             "embedded entries are part of the binary and cannot be written",

@@ -288,9 +288,9 @@ struct EntryFile {
 /// A folder of two hex digits.
 fn is_shard(entry: &fs::DirEntry) -> bool {
     let name = entry.file_name();
-    let hex = name.to_str().is_some_and(|name| {
-        name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
-    });
+    let hex = name
+        .to_str()
+        .is_some_and(|name| name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
     hex && entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 

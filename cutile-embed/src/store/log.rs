@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 pub(super) fn log(line: Arguments<'_>) {
     static ON: OnceLock<bool> = OnceLock::new();
     #[allow(clippy::disallowed_methods, reason = "the one place that reads this variable")]
-    let on = ON.get_or_init(|| std::env::var("CUTILE_JIT_LOG").is_ok_and(|value| is_on(value.trim())));
+    let on =
+        ON.get_or_init(|| std::env::var("CUTILE_JIT_LOG").is_ok_and(|value| is_on(value.trim())));
     if *on {
         eprintln!("{}", line_of(line));
     }

@@ -20,8 +20,8 @@ pub use compile::{
 };
 pub use embedded::EmbeddedJitStore;
 pub use file_system::{
-    DEFAULT_CAPACITY_BYTES, EVICTION_LOCK_FILE_NAME, FileSystemJitStore,
-    FileSystemJitStoreBuilder, MAX_ENTRY_BYTES,
+    DEFAULT_CAPACITY_BYTES, EVICTION_LOCK_FILE_NAME, FileSystemJitStore, FileSystemJitStoreBuilder,
+    MAX_ENTRY_BYTES,
 };
 #[cfg(unix)]
 pub use root::default_root;

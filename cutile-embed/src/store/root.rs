@@ -17,10 +17,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 ///
 /// `NotFound` when neither names a place. A shared temporary folder is never used instead.
-pub fn default_root(
-    xdg_cache_home: Option<&OsStr>,
-    home: Option<&OsStr>,
-) -> io::Result<PathBuf> {
+pub fn default_root(xdg_cache_home: Option<&OsStr>, home: Option<&OsStr>) -> io::Result<PathBuf> {
     let absolute = |value: &OsStr| Path::new(value).is_absolute();
     let base = xdg_cache_home
         .filter(|value| absolute(value))

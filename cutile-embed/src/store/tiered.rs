@@ -109,11 +109,7 @@ impl TieredJitStore {
     }
 
     /// Does `one` to every tier, and returns the first error after all of them.
-    fn each(
-        &self,
-        doing: &str,
-        one: impl Fn(&dyn JitStore) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn each(&self, doing: &str, one: impl Fn(&dyn JitStore) -> io::Result<()>) -> io::Result<()> {
         let mut first = Ok(());
         for tier in &self.tiers {
             if let Err(error) = one(&*tier.store) {

@@ -13,27 +13,27 @@ use cutile::{DType, half};
 use super::meta;
 
 /// Module and function of the kernel.
-pub const KERNEL: &str = "creation::full";
+pub(crate) const KERNEL: &str = "creation::full";
 
 /// Elements per tile block, as [`api::zeros`] has it.
 const TILE: usize = 128;
 
 /// An element type the app allocates outputs of.
-pub trait Zeroed: DType + DeviceCopy {}
+pub(crate) trait Zeroed: DType + DeviceCopy {}
 impl Zeroed for f32 {}
 impl Zeroed for half::f16 {}
 impl Zeroed for half::bf16 {}
 
 /// Generic arguments of the kernel for elements of type `T`.
 #[must_use]
-pub fn generics<T: DType>() -> Vec<String> {
+pub(crate) fn generics<T: DType>() -> Vec<String> {
     vec![T::DTYPE.as_str().to_owned(), TILE.to_string()]
 }
 
 /// The part of the specialization that the length of a buffer decides: the largest power of two,
 /// at most 16, that divides it.
 #[must_use]
-pub fn divisor(shape: &[usize]) -> usize {
+pub(crate) fn divisor(shape: &[usize]) -> usize {
     let len: usize = shape.iter().product();
     1 << len.trailing_zeros().min(4)
 }
@@ -43,7 +43,7 @@ pub fn divisor(shape: &[usize]) -> usize {
 /// # Errors
 ///
 /// Where the device has no memory left, or the kernel does not compile or launch.
-pub fn launch<T: Zeroed>(shape: &[usize]) -> Result<Tensor<T>, Error> {
+pub(crate) fn launch<T: Zeroed>(shape: &[usize]) -> Result<Tensor<T>, Error> {
     Ok(api::zeros::<T>(shape).sync()?)
 }
 
@@ -52,7 +52,7 @@ pub fn launch<T: Zeroed>(shape: &[usize]) -> Result<Tensor<T>, Error> {
 /// # Errors
 ///
 /// Where it does not compile.
-pub fn warmup<T: Zeroed>(shape: &[usize]) -> Result<(), Error> {
+pub(crate) fn warmup<T: Zeroed>(shape: &[usize]) -> Result<(), Error> {
     let flat = meta::<T>(&[shape.iter().product()])?.partition([TILE]);
     creation::full(value(T::zero()), flat).compile()?;
     Ok(())

@@ -9,7 +9,7 @@ use super::{End, fill, meta, numbers};
 
 /// The kernel.
 #[cutile::module]
-pub mod matmul {
+pub(crate) mod matmul {
     use cutile::core::*;
 
     /// `z ← x · y`: `z` is M × N, `x` is M × K, `y` is K × N, all row-major.
@@ -18,7 +18,7 @@ pub mod matmul {
     /// to be a multiple of its tile: tiles load zeros beyond the edges, which add nothing to the
     /// sum, and store nothing there.
     #[cutile::entry()]
-    pub fn gemm<E: ElementType, const BM: i32, const BN: i32, const BK: i32>(
+    pub(crate) fn gemm<E: ElementType, const BM: i32, const BN: i32, const BK: i32>(
         z: &mut Tensor<E, { [BM, BN] }>,
         x: &Tensor<E, { [-1, -1] }>,
         y: &Tensor<E, { [-1, -1] }>,
@@ -38,29 +38,29 @@ pub mod matmul {
 }
 
 /// Module and function of the kernel.
-pub const KERNEL: &str = "matmul::gemm";
+pub(crate) const KERNEL: &str = "matmul::gemm";
 
 /// The small tile: rows and columns of the result, and the step along K, per tile block.
-pub const SMALL: [usize; 3] = [32, 64, 32];
+pub(crate) const SMALL: [usize; 3] = [32, 64, 32];
 
 /// The large tile.
-pub const LARGE: [usize; 3] = [128, 64, 32];
+pub(crate) const LARGE: [usize; 3] = [128, 64, 32];
 
 /// One launch, in the element type of the table it is in.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Rows of the result.
-    pub m: usize,
+    pub(crate) m: usize,
     /// Columns of the result.
-    pub n: usize,
+    pub(crate) n: usize,
     /// Columns of `x`, rows of `y`.
-    pub k: usize,
+    pub(crate) k: usize,
     /// Rows and columns of the result, and the step along K, per tile block: powers of two.
-    pub tile: [usize; 3],
+    pub(crate) tile: [usize; 3],
 }
 
 /// The launches of the app on `f16`: multiples of 16, of 2, of 8.
-pub const CASES_F16: &[Case] = &[
+pub(crate) const CASES_F16: &[Case] = &[
     Case { m: 128, n: 192, k: 128, tile: SMALL },
     Case { m: 100, n: 70, k: 50, tile: SMALL },
     Case { m: 256, n: 128, k: 128, tile: LARGE },
@@ -68,7 +68,7 @@ pub const CASES_F16: &[Case] = &[
 ];
 
 /// The launches of the app on `bf16`: multiples of 16, odd, multiples of 16.
-pub const CASES_BF16: &[Case] = &[
+pub(crate) const CASES_BF16: &[Case] = &[
     Case { m: 128, n: 192, k: 128, tile: SMALL },
     Case { m: 77, n: 65, k: 33, tile: SMALL },
     Case { m: 256, n: 128, k: 128, tile: LARGE },
@@ -77,25 +77,25 @@ pub const CASES_BF16: &[Case] = &[
 impl Case {
     /// Shape of `x`.
     #[must_use]
-    pub fn x_shape(&self) -> [usize; 2] {
+    pub(crate) fn x_shape(&self) -> [usize; 2] {
         [self.m, self.k]
     }
 
     /// Shape of `y`.
     #[must_use]
-    pub fn y_shape(&self) -> [usize; 2] {
+    pub(crate) fn y_shape(&self) -> [usize; 2] {
         [self.k, self.n]
     }
 
     /// Shape of the result.
     #[must_use]
-    pub fn z_shape(&self) -> [usize; 2] {
+    pub(crate) fn z_shape(&self) -> [usize; 2] {
         [self.m, self.n]
     }
 
     /// Generic arguments of the kernel for elements of type `E`.
     #[must_use]
-    pub fn generics<E: Zeroed>(&self) -> Vec<String> {
+    pub(crate) fn generics<E: Zeroed>(&self) -> Vec<String> {
         [vec![E::DTYPE.as_str().to_owned()], numbers(self.tile)].concat()
     }
 }
@@ -105,7 +105,7 @@ impl Case {
 /// # Errors
 ///
 /// Where it does not compile, or the launch fails.
-pub fn launch<E: Zeroed>(
+pub(crate) fn launch<E: Zeroed>(
     case: &Case,
     z: Tensor<E>,
     x: Tensor<E>,
@@ -122,7 +122,7 @@ pub fn launch<E: Zeroed>(
 /// # Errors
 ///
 /// The first that does not compile.
-pub fn warmup() -> Result<(), Error> {
+pub(crate) fn warmup() -> Result<(), Error> {
     warmup_of::<f16>(CASES_F16)?;
     warmup_of::<bf16>(CASES_BF16)
 }

@@ -7,6 +7,7 @@
 //! same shapes without memory.
 //!
 //! Nothing here names the rest of the app: a build script takes this module in with `#[path]`.
+#![allow(dead_code, reason = "the build script and the app each use their part")]
 
 use cutile::DType;
 use cutile::api;
@@ -30,16 +31,16 @@ macro_rules! finish {
     }};
 }
 
-pub mod fill;
-pub mod flash_attention;
-pub mod gemm;
-pub mod rms_norm;
-pub mod saxpy;
-pub mod softmax;
+pub(crate) mod fill;
+pub(crate) mod flash_attention;
+pub(crate) mod gemm;
+pub(crate) mod rms_norm;
+pub(crate) mod saxpy;
+pub(crate) mod softmax;
 
 /// What a call expression ends in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// Compile the specialization and keep it; there is no output.
     Compile,
     /// Launch it on the default device and wait until its output is there.
@@ -52,7 +53,7 @@ pub enum End {
 /// # Errors
 ///
 /// The first specialization that does not compile.
-pub fn warmup() -> Result<(), Error> {
+pub(crate) fn warmup() -> Result<(), Error> {
     saxpy::warmup()?;
     rms_norm::warmup()?;
     softmax::warmup()?;

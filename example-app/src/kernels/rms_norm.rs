@@ -8,7 +8,7 @@ use super::{End, fill, meta, numbers};
 
 /// The kernel.
 #[cutile::module]
-pub mod normalization {
+pub(crate) mod normalization {
     use cutile::core::*;
 
     /// `out[r, c] ← x[r, c] · weight[c] / √(mean over c of x[r, c]² + eps)`, summed in `f32`.
@@ -17,7 +17,7 @@ pub mod normalization {
     /// rows: `BN` is at least the number of columns, and what lies beyond them loads as zero,
     /// which adds nothing to the sum.
     #[cutile::entry()]
-    pub fn rms_norm<const BM: i32, const BN: i32>(
+    pub(crate) fn rms_norm<const BM: i32, const BN: i32>(
         out: &mut Tensor<f16, { [BM, BN] }>,
         x: &Tensor<f16, { [-1, -1] }>,
         weight: &Tensor<f16, { [-1] }>,
@@ -45,24 +45,24 @@ pub mod normalization {
 }
 
 /// Module and function of the kernel.
-pub const KERNEL: &str = "normalization::rms_norm";
+pub(crate) const KERNEL: &str = "normalization::rms_norm";
 
 /// What is added to the mean square of every launch.
-pub const EPS: f32 = 1e-5;
+pub(crate) const EPS: f32 = 1e-5;
 
 /// One launch.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Rows of the matrix.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Columns of the matrix, at most `tile[1]`.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// Rows and columns per tile block, powers of two.
-    pub tile: [usize; 2],
+    pub(crate) tile: [usize; 2],
 }
 
 /// The launches of the app.
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case { rows: 64, columns: 256, tile: [4, 256] },
     Case { rows: 50, columns: 200, tile: [4, 256] },
     Case { rows: 32, columns: 1024, tile: [1, 1024] },
@@ -71,19 +71,19 @@ pub const CASES: &[Case] = &[
 impl Case {
     /// Shape of the input and of the output.
     #[must_use]
-    pub fn shape(&self) -> [usize; 2] {
+    pub(crate) fn shape(&self) -> [usize; 2] {
         [self.rows, self.columns]
     }
 
     /// Shape of the weights.
     #[must_use]
-    pub fn weight_shape(&self) -> [usize; 1] {
+    pub(crate) fn weight_shape(&self) -> [usize; 1] {
         [self.columns]
     }
 
     /// Generic arguments of the kernel.
     #[must_use]
-    pub fn generics(&self) -> Vec<String> {
+    pub(crate) fn generics(&self) -> Vec<String> {
         numbers(self.tile)
     }
 }
@@ -93,7 +93,7 @@ impl Case {
 /// # Errors
 ///
 /// Where it does not compile, or the launch fails.
-pub fn launch(
+pub(crate) fn launch(
     case: &Case,
     out: Tensor<f16>,
     x: Tensor<f16>,
@@ -109,7 +109,7 @@ pub fn launch(
 /// # Errors
 ///
 /// The first that does not compile.
-pub fn warmup() -> Result<(), Error> {
+pub(crate) fn warmup() -> Result<(), Error> {
     for case in CASES {
         let shape = case.shape();
         fill::warmup::<f16>(&shape)?;

@@ -7,13 +7,17 @@ use super::{End, meta, numbers};
 
 /// The kernel.
 #[cutile::module]
-pub mod elementwise {
+pub(crate) mod elementwise {
     use cutile::core::*;
 
     /// `y ← a·x + y`, one tile of `N` elements per tile block. `x` is as long as `y`; the last
     /// tile may reach over the end, where it loads zeros and stores nothing.
     #[cutile::entry()]
-    pub fn saxpy<const N: i32>(y: &mut Tensor<f32, { [N] }>, a: f32, x: &Tensor<f32, { [-1] }>) {
+    pub(crate) fn saxpy<const N: i32>(
+        y: &mut Tensor<f32, { [N] }>,
+        a: f32,
+        x: &Tensor<f32, { [-1] }>,
+    ) {
         let tile_y: Tile<f32, { [N] }> = load_tile_mut(y);
         let tile_x: Tile<f32, { [N] }> = x.load_like(y);
         let tile_a: Tile<f32, { [N] }> = broadcast_scalar(a, shape![N]);
@@ -22,22 +26,22 @@ pub mod elementwise {
 }
 
 /// Module and function of the kernel.
-pub const KERNEL: &str = "elementwise::saxpy";
+pub(crate) const KERNEL: &str = "elementwise::saxpy";
 
 /// The factor of every launch.
-pub const A: f32 = 0.75;
+pub(crate) const A: f32 = 0.75;
 
 /// One launch.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Elements in each vector.
-    pub len: usize,
+    pub(crate) len: usize,
     /// Elements per tile block, a power of two.
-    pub tile: usize,
+    pub(crate) tile: usize,
 }
 
 /// The launches of the app: lengths that 16, 8 and nothing but 1 divide.
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case { len: 4096, tile: 256 },
     Case { len: 1000, tile: 256 },
     Case { len: 1003, tile: 256 },
@@ -47,13 +51,13 @@ pub const CASES: &[Case] = &[
 impl Case {
     /// Shape of both vectors.
     #[must_use]
-    pub fn shape(&self) -> [usize; 1] {
+    pub(crate) fn shape(&self) -> [usize; 1] {
         [self.len]
     }
 
     /// Generic arguments of the kernel.
     #[must_use]
-    pub fn generics(&self) -> Vec<String> {
+    pub(crate) fn generics(&self) -> Vec<String> {
         numbers([self.tile])
     }
 }
@@ -63,7 +67,7 @@ impl Case {
 /// # Errors
 ///
 /// Where it does not compile, or the launch fails.
-pub fn launch(
+pub(crate) fn launch(
     case: &Case,
     y: Tensor<f32>,
     x: Tensor<f32>,
@@ -77,7 +81,7 @@ pub fn launch(
 /// # Errors
 ///
 /// The first that does not compile.
-pub fn warmup() -> Result<(), Error> {
+pub(crate) fn warmup() -> Result<(), Error> {
     for case in CASES {
         launch(case, meta(&case.shape())?, meta(&case.shape())?, End::Compile)?;
     }

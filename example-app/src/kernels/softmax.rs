@@ -9,7 +9,7 @@ use super::{End, fill, meta, numbers};
 
 /// The kernel.
 #[cutile::module]
-pub mod activation {
+pub(crate) mod activation {
     use cutile::core::*;
 
     /// `out[r, c] ← exp(x[r, c] − max of row r) / sum of the row`, computed in `f32`.
@@ -17,7 +17,7 @@ pub mod activation {
     /// `x` has the shape of `out`. A tile block takes `BM` whole rows: `BN` is at least the number
     /// of columns, and what lies beyond them counts as −∞.
     #[cutile::entry()]
-    pub fn softmax<E: ElementType, const BM: i32, const BN: i32>(
+    pub(crate) fn softmax<E: ElementType, const BM: i32, const BN: i32>(
         out: &mut Tensor<E, { [BM, BN] }>,
         x: &Tensor<E, { [-1, -1] }>,
     ) {
@@ -47,38 +47,38 @@ pub mod activation {
 }
 
 /// Module and function of the kernel.
-pub const KERNEL: &str = "activation::softmax";
+pub(crate) const KERNEL: &str = "activation::softmax";
 
 /// One launch, in the element type of the table it is in.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Rows of the matrix.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Columns of the matrix, at most `tile[1]`.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// Rows and columns per tile block, powers of two.
-    pub tile: [usize; 2],
+    pub(crate) tile: [usize; 2],
 }
 
 /// The launches of the app on `f32`.
-pub const CASES_F32: &[Case] = &[
+pub(crate) const CASES_F32: &[Case] = &[
     Case { rows: 64, columns: 128, tile: [4, 128] },
     Case { rows: 37, columns: 100, tile: [4, 128] },
 ];
 
 /// The launches of the app on `f16`.
-pub const CASES_F16: &[Case] = &[Case { rows: 64, columns: 256, tile: [2, 256] }];
+pub(crate) const CASES_F16: &[Case] = &[Case { rows: 64, columns: 256, tile: [2, 256] }];
 
 impl Case {
     /// Shape of the input and of the output.
     #[must_use]
-    pub fn shape(&self) -> [usize; 2] {
+    pub(crate) fn shape(&self) -> [usize; 2] {
         [self.rows, self.columns]
     }
 
     /// Generic arguments of the kernel for elements of type `E`.
     #[must_use]
-    pub fn generics<E: Zeroed>(&self) -> Vec<String> {
+    pub(crate) fn generics<E: Zeroed>(&self) -> Vec<String> {
         [vec![E::DTYPE.as_str().to_owned()], numbers(self.tile)].concat()
     }
 }
@@ -88,7 +88,7 @@ impl Case {
 /// # Errors
 ///
 /// Where it does not compile, or the launch fails.
-pub fn launch<E: Zeroed>(
+pub(crate) fn launch<E: Zeroed>(
     case: &Case,
     out: Tensor<E>,
     x: Tensor<E>,
@@ -102,7 +102,7 @@ pub fn launch<E: Zeroed>(
 /// # Errors
 ///
 /// The first that does not compile.
-pub fn warmup() -> Result<(), Error> {
+pub(crate) fn warmup() -> Result<(), Error> {
     warmup_of::<f32>(CASES_F32)?;
     warmup_of::<f16>(CASES_F16)
 }

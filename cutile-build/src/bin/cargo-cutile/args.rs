@@ -6,25 +6,24 @@ use cutile_build::targets::Target;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// Finds or installs the CUDA toolkit that compiles cuTile kernels, then runs cargo with it
+/// Finds or installs the CUDA toolkit that compiles cuTile kernels, then runs cargo
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo cutile",
     bin_name = "cargo cutile",
     version,
-    max_term_width = 80,
     override_usage = "cargo cutile [OPTIONS] <CARGO-COMMAND> [ARGUMENTS]...\n       \
                       cargo cutile [OPTIONS] <COMMAND>",
-    after_help = "Any other command is cargo's, and gets all that follows it:\n  \
+    after_help = "Any other command is cargo's, and gets all that follows it; options of this\n\
+                  command go before it:\n  \
                   cargo cutile run --release -p example-app\n  \
                   cargo cutile --virtual-gpu sm_90 test --workspace\n\n\
                   The toolkit is taken from CUDA_TOOLKIT_PATH, .cutile/toolkit, CUDA_HOME or a\n\
                   usual place, in this order; without one it is installed into .cutile/."
 )]
 pub(crate) struct Cli {
-    /// Run on virtual GPUs, one ordinal for each target; they record and compute nothing. Goes
-    /// before a cargo command
-    #[arg(long, global = true, value_name = "sm_XX[,sm_XX]...", value_parser = virtual_targets)]
+    /// On virtual GPUs, as sm_80,sm_90; computes nothing
+    #[arg(long, global = true, value_name = "TARGETS", value_parser = virtual_targets)]
     pub(crate) virtual_gpu: Option<String>,
 
     /// Download nothing; cargo gets it too
@@ -44,7 +43,7 @@ pub(crate) enum Command {
     },
     /// Build the virtual GPU, and say how to run a program on it
     VirtualGpu {
-        /// Print only the folder to put first into LD_LIBRARY_PATH
+        /// Print only the folder for LD_LIBRARY_PATH
         #[arg(long)]
         path: bool,
     },
@@ -57,7 +56,7 @@ pub(crate) enum Command {
 pub(crate) enum ToolkitAction {
     /// Install the toolkit into .cutile/ of this workspace
     Install {
-        /// Take the wheels from this folder, which `toolkit fetch` has filled, and no network
+        /// Take the wheels from here, not from the network
         #[arg(long, value_name = "DIR")]
         from: Option<PathBuf>,
     },
@@ -66,8 +65,8 @@ pub(crate) enum ToolkitAction {
         /// The folder to put them into
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
-        /// The processor of the machine that they are for [default: this one's]
-        #[arg(long, value_enum)]
+        /// The other machine's processor: x86_64 or aarch64
+        #[arg(long, value_enum, hide_possible_values = true)]
         arch: Option<Arch>,
     },
 }

@@ -139,7 +139,12 @@ mod tests {
         for (facts, word) in table {
             let sentence = facts.supported().unwrap_err();
             assert!(sentence.contains(word), "{sentence}");
-            assert!(sentence.contains("CUTILE_BUILD") || sentence.contains("CUDA_TOOLKIT_PATH") || sentence.contains("container"), "{sentence}");
+            assert!(
+                sentence.contains("CUTILE_BUILD")
+                    || sentence.contains("CUDA_TOOLKIT_PATH")
+                    || sentence.contains("container"),
+                "{sentence}"
+            );
             assert_eq!(sentence.matches(". ").count(), 0, "one sentence: {sentence}");
             assert!(sentence.ends_with('.'));
         }

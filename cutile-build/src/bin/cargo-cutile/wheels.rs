@@ -123,11 +123,10 @@ impl Parts {
             return Some(license("toolkit"));
         }
         let file = file.strip_prefix("nvidia/cu13/")?;
-        let kept = matches!(
-            file,
-            "bin/tileiras" | "bin/tileirdisasm" | "bin/ptxas" | "lib/libnvvm.so.4"
-        ) || file.starts_with("include/")
-            || file.starts_with("nvvm/libdevice/");
+        let kept =
+            matches!(file, "bin/tileiras" | "bin/tileirdisasm" | "bin/ptxas" | "lib/libnvvm.so.4")
+                || file.starts_with("include/")
+                || file.starts_with("nvvm/libdevice/");
         kept.then(|| format!("toolkit/{file}"))
     }
 }
@@ -144,7 +143,9 @@ mod tests {
                 assert!(digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit()));
                 assert!(wheel.requirement().contains(&format!("--hash=sha256:{digest}")));
             }
-            assert!(wheel.requirement().starts_with(&format!("{}=={} ", wheel.name, wheel.version)));
+            assert!(
+                wheel.requirement().starts_with(&format!("{}=={} ", wheel.name, wheel.version))
+            );
         }
         assert_eq!(LIBCLANG.file_prefix(), "libclang-18.1.1-");
         assert_eq!(TOOLKIT[0].file_prefix(), "nvidia_cuda_tileiras-13.5.37-");

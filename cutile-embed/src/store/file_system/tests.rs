@@ -62,3 +62,30 @@ fn a_temporary_name_has_the_pid_a_counter_and_a_uuid() {
     });
     assert_ne!(rows[0], rows[1]);
 }
+
+#[test]
+fn a_huge_file_is_refused_by_its_length_before_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileSystemJitStore::new(dir.path()).unwrap();
+    let file = fs::File::create(dir.path().join("huge")).unwrap();
+    file.set_len(MAX_ENTRY_BYTES).unwrap();
+    store.check(&file.metadata().unwrap()).unwrap();
+    file.set_len(MAX_ENTRY_BYTES + 1).unwrap();
+    let error = store.check(&file.metadata().unwrap()).unwrap_err();
+    assert!(error.to_string().contains(&(MAX_ENTRY_BYTES + 1).to_string()), "{error}");
+}
+
+#[test]
+fn only_entries_are_listed_for_eviction() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileSystemJitStore::new(dir.path()).unwrap();
+    let key = "ab".repeat(32);
+    store.put(&key, b"entry").unwrap();
+    let shard = dir.path().join("ab");
+    for stray in ["notes", &temp_name(&key, &Uuid::new_v4()), "key.cubin.bak"] {
+        fs::write(shard.join(stray), b"stray").unwrap();
+    }
+    fs::write(dir.path().join("outside.cubin"), b"stray").unwrap();
+    let found: Vec<_> = store.entries().unwrap().into_iter().map(|entry| entry.path).collect();
+    assert_eq!(found, [shard.join(format!("{key}.cubin"))]);
+}

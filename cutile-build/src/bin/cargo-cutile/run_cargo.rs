@@ -1,0 +1,140 @@
+//! A passed-through cargo command.
+
+use crate::args::Cli;
+use crate::choice::{Choice, Libclang};
+use crate::environ::Environ;
+use crate::failure::Failure;
+use crate::install::Install;
+use crate::virtual_gpu::{self, RunArguments};
+use crate::wheels::Parts;
+use crate::workspace::DotCutile;
+use std::ffi::OsString;
+use std::process::{Command, ExitCode, ExitStatus};
+
+/// Commands of cargo that compile nothing: for them no toolkit is installed.
+const WITHOUT_TOOLKIT: [&str; 21] = [
+    "add",
+    "clean",
+    "fetch",
+    "fmt",
+    "generate-lockfile",
+    "help",
+    "info",
+    "init",
+    "locate-project",
+    "login",
+    "logout",
+    "metadata",
+    "new",
+    "owner",
+    "pkgid",
+    "remove",
+    "search",
+    "tree",
+    "update",
+    "vendor",
+    "version",
+];
+
+pub(crate) fn run(
+    cli: &Cli,
+    arguments: &[OsString],
+    environ: &Environ,
+) -> Result<ExitCode, Failure> {
+    let name = arguments.first().and_then(|name| name.to_str()).unwrap_or_default();
+    let compiles = !WITHOUT_TOOLKIT.contains(&name);
+    let its = RunArguments::of(arguments);
+    let mut cargo = Command::new(environ.cargo());
+    if cli.offline {
+        cargo.arg("--offline");
+    }
+    cargo.args(arguments);
+    for name in environ.set_by_cargo_run() {
+        cargo.env_remove(name);
+    }
+    if let Ok(own) = std::env::current_exe() {
+        cargo.env("CARGO_CUTILE", own);
+    }
+    if !compiles {
+        return finish(&mut cargo, environ);
+    }
+
+    let dot = DotCutile::locate(environ, its.manifest.as_ref().map(|path| path.as_os_str()))?;
+    let offline = cli.offline || environ.offline() || asks_offline(arguments);
+    let choice = toolkit_for(environ, &dot, offline)?;
+    for (name, value) in choice.publish()? {
+        match value {
+            Some(value) => cargo.env(name, value),
+            None => cargo.env_remove(name),
+        };
+    }
+
+    let by_itself = match &cli.virtual_gpu {
+        Some(_) => None,
+        None if matches!(name, "run" | "r") && !virtual_gpu::has_driver(environ) => {
+            virtual_gpu::first_target(environ, &its)
+        }
+        None => None,
+    };
+    if let Some(targets) = cli.virtual_gpu.as_ref().or(by_itself.as_ref()) {
+        cargo.envs(virtual_gpu::environment(environ, &dot, targets)?);
+    }
+    let Some(target) = by_itself else { return finish(&mut cargo, environ) };
+    eprintln!("{}", virtual_gpu::banner(&target));
+    let status = cargo.status().map_err(|error| not_run(environ, &error))?;
+    eprintln!("{}", virtual_gpu::banner(&target));
+    Ok(code(status))
+}
+
+/// The toolkit and libclang, installed where there are none.
+fn toolkit_for(environ: &Environ, dot: &DotCutile, offline: bool) -> Result<Choice, Failure> {
+    let choice = Choice::of(environ, dot);
+    let parts =
+        Parts { toolkit: choice.toolkit.is_err(), libclang: choice.libclang == Libclang::Missing };
+    if parts.is_empty() {
+        return Ok(choice);
+    }
+    if let Err(error) = &choice.toolkit {
+        if choice.is_users_mistake() {
+            return Err(error.to_string().into());
+        }
+        eprintln!("{}\n", error.without_advice());
+    }
+    Install { environ: choice.environ(), dot, parts, from: None, offline }.run()?;
+    let choice = Choice::of(environ, dot);
+    match &choice.toolkit {
+        Ok(_) => Ok(choice),
+        Err(error) => Err(error.to_string().into()),
+    }
+}
+
+fn asks_offline(arguments: &[OsString]) -> bool {
+    let mut its = arguments.iter().take_while(|argument| *argument != "--");
+    its.any(|argument| argument == "--offline" || argument == "--frozen")
+}
+
+/// Becomes cargo.
+#[cfg(unix)]
+fn finish(cargo: &mut Command, environ: &Environ) -> Result<ExitCode, Failure> {
+    use std::os::unix::process::CommandExt as _;
+    Err(not_run(environ, &cargo.exec()))
+}
+
+#[cfg(not(unix))]
+fn finish(cargo: &mut Command, environ: &Environ) -> Result<ExitCode, Failure> {
+    cargo.status().map(code).map_err(|error| not_run(environ, &error))
+}
+
+fn not_run(environ: &Environ, error: &std::io::Error) -> Failure {
+    Failure(format!("{} does not run: {error}", environ.cargo().to_string_lossy()))
+}
+
+/// The child's; as a shell does it, 128 and the number of a signal that ended it.
+fn code(status: ExitStatus) -> ExitCode {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let signal: Option<i32> = None;
+    let code = status.code().or(signal.map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
