@@ -1,6 +1,6 @@
 //! Filling cutile's in-memory cache for one device.
 
-use super::modules::{LinkedModule, linked_modules};
+use super::modules::{LinkedModule, has_namesakes, linked_modules};
 use super::report::{DeviceReport, LeftOut};
 use super::row::{Machine, key_of, validator_of};
 use crate::entry::EntryHeader;
@@ -113,6 +113,9 @@ fn unambiguous(
     for candidate in candidates {
         let row = &candidate.row.specialization;
         let namesakes = linked.entry(row.module.clone()).or_insert_with(|| {
+            if !has_namesakes(&row.module) {
+                return Vec::new();
+            }
             linked_modules(&row.module).into_iter().map(|(module, _)| module).collect()
         });
         let doubtful = |module: &LinkedModule| {

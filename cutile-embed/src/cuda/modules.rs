@@ -40,6 +40,14 @@ impl LinkedModule {
     }
 }
 
+/// Whether more than one linked module can have this short name. Reads names only: building a module
+/// parses its text.
+#[must_use]
+pub fn has_namesakes(name: &str) -> bool {
+    let called = |path: &str| path.rsplit("::").next() == Some(name);
+    CUTILE_MODULES.iter().filter(|entry| called(entry.absolute_path)).nth(1).is_some()
+}
+
 type Registry = HashMap<&'static str, fn() -> Module>;
 
 /// Every distinct linked module whose short name is `name`, cutile's own included. More than one
