@@ -1,0 +1,137 @@
+//! A program that was built, on a machine of the test's choice.
+
+use crate::places::virtual_gpu;
+use serde_json::Value;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// A copy of an executable that later builds leave alone.
+#[derive(Debug, Clone)]
+pub struct Program {
+    path: PathBuf,
+    _folder: Arc<tempfile::TempDir>,
+}
+
+impl Program {
+    pub(crate) fn keep(path: &Path) -> Self {
+        let folder = crate::scratch();
+        let copy = folder.path().join("program");
+        // Linked, not copied: a dev binary is large, and cargo replaces it by another file.
+        if std::fs::hard_link(path, &copy).is_err() {
+            std::fs::copy(path, &copy).expect("the program can be copied");
+        }
+        Self { path: copy, _folder: Arc::new(folder) }
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// On a machine without a driver, a toolkit or anything else in the environment.
+    pub fn bare(&self) -> Run {
+        let mut command = Command::new(&self.path);
+        command.env_clear().stdin(Stdio::null());
+        Run { command }
+    }
+
+    /// On virtual GPUs, `sm_80,sm_90` one ordinal each, without a toolkit: `CUTILE_TILEIRAS_PATH`
+    /// points nowhere.
+    pub fn on(&self, gpus: &str) -> Run {
+        self.bare()
+            .env("LD_LIBRARY_PATH", virtual_gpu().library_dir())
+            .env("CUTILE_VIRTUAL_GPU", gpus)
+            .env("CUTILE_TILEIRAS_PATH", "/nonexistent/tileiras")
+    }
+}
+
+/// A run to come.
+#[derive(Debug)]
+#[must_use]
+pub struct Run {
+    command: Command,
+}
+
+/// What a program printed.
+#[derive(Debug)]
+pub struct Printed {
+    /// Whether it ended with 0.
+    pub success: bool,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Run {
+    /// Adds a variable.
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.command.env(name, value.into());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn arguments<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// The command, to start it otherwise.
+    #[must_use]
+    pub fn into_command(self) -> Command {
+        self.command
+    }
+
+    /// Runs it.
+    #[must_use]
+    pub fn run(mut self) -> Printed {
+        let output = self.command.output().expect("the program starts");
+        Printed {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Runs it and expects that it ends with 0.
+    ///
+    /// # Panics
+    ///
+    /// With what it printed.
+    #[must_use]
+    pub fn ok(self) -> Printed {
+        let printed = self.run();
+        assert!(printed.success, "{}\n{}", printed.stdout, printed.stderr);
+        printed
+    }
+}
+
+impl Printed {
+    /// The line that starts with this word, without it.
+    ///
+    /// # Panics
+    ///
+    /// Where there is none.
+    #[must_use]
+    pub fn line(&self, word: &str) -> &str {
+        self.stdout
+            .lines()
+            .find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))
+            .unwrap_or_else(|| panic!("no line {word:?} in\n{}\n{}", self.stdout, self.stderr))
+    }
+
+    /// Standard output as one line of JSON.
+    ///
+    /// # Panics
+    ///
+    /// Where it is anything else.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        assert_eq!(self.stdout.lines().count(), 1, "{}", self.stdout);
+        assert!(self.stdout.ends_with('\n'));
+        serde_json::from_str(&self.stdout).expect("a line of JSON")
+    }
+}

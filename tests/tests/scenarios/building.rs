@@ -1,0 +1,150 @@
+//! When cargo runs the build script, and what is in the bundle then.
+
+use crate::{IN_MEMORY, with_toolkit};
+use cutile_tests::{FakeToolkit, Fixture, toolkit_root};
+use std::fs;
+use std::os::unix::fs::symlink;
+
+#[test]
+fn s01_the_kernels_are_compiled_once_the_toolkit_is_there() {
+    let probe = Fixture::elsewhere("probe", "s01");
+    let bare = || probe.build().script_env("CUDA_TOOLKIT_PATH", None).script_env("CUDA_HOME", None);
+    let said = bare().fails();
+    assert!(said.contains("no CUDA toolkit with tileiras 13.3 or newer was found"), "{said}");
+    assert!(said.contains("cargo cutile toolkit"), "{said}");
+    // Nothing but this changes.
+    fs::create_dir(probe.dir().join(".cutile")).unwrap();
+    symlink(toolkit_root(), probe.dir().join(".cutile/toolkit")).unwrap();
+    let built = bare().ok();
+    assert_eq!(built.manifest().kernels().len(), 2);
+}
+
+#[test]
+fn s01_a_skipped_build_says_so_and_the_next_one_compiles() {
+    let probe = Fixture::new("probe", "s01-skip");
+    let skipped = probe.build().env("CUTILE_BUILD", "skip").ok();
+    assert_eq!(skipped.manifest().skipped(), Some("CUTILE_BUILD=skip is set"));
+    let run = skipped.program().on("sm_90").arguments(["install"]).ok();
+    assert!(run.stderr.contains("embeds nothing: CUTILE_BUILD=skip is set"), "{}", run.stderr);
+    let built = probe.build().ok();
+    assert_eq!(built.manifest().skipped(), None);
+    assert_eq!(built.manifest().kernels().len(), 2);
+}
+
+#[test]
+fn s02_targets_change_and_change_back() {
+    let probe = Fixture::new("probe", "s02");
+    let cache = cutile_tests::scratch();
+    let build = |target: &str| {
+        probe.cargo_toml(&[target], "");
+        let built = probe.build().env("CUTILE_BUILD_CACHE", cache.path()).ok();
+        assert_eq!(Vec::from_iter(built.manifest().image_targets()), [target]);
+        let packs = fs::read_dir(built.bundle()).unwrap().map(|file| file.unwrap().file_name());
+        let packs: Vec<_> =
+            packs.filter(|name| name.to_string_lossy().starts_with("images-")).collect();
+        assert_eq!(packs, [format!("images-{target}.pack").as_str()]);
+        built.tileiras_runs()
+    };
+    assert_eq!(build("sm_90"), 2);
+    assert_eq!(build("sm_100"), 2);
+    assert_eq!(build("sm_90"), 0);
+}
+
+#[test]
+fn s03_nothing_changed_and_no_script_runs() {
+    let probe = Fixture::new("probe", "s03");
+    assert!(probe.build().ok().script_ran());
+    let again = probe.build().ok();
+    assert!(!again.script_ran(), "{}", again.stderr);
+    assert!(!again.stderr.contains("Compiling"), "{}", again.stderr);
+}
+
+#[test]
+fn s04_a_comment_above_a_kernel() {
+    let probe = Fixture::new("probe", "s04");
+    probe.build().ok();
+    probe.edit(
+        "src/kernels.rs",
+        "    #[cutile::entry()]\n    pub fn square",
+        "    // A comment.\n\n    #[cutile::entry()]\n    pub fn square",
+    );
+    let run = probe.build().ok().program().on("sm_90").arguments(["install", "square"]).ok();
+    assert_eq!(run.line("1:square"), IN_MEMORY);
+}
+
+#[test]
+fn s06_the_path_has_a_space_and_a_letter() {
+    let probe = Fixture::in_folder("s06 mit Ümlaut", "probe", "s06");
+    let run = probe.build().ok().program().on("sm_90").arguments(["install", "double"]).ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+}
+
+#[test]
+fn s07_the_toolkit_of_another_version_is_first_in_path() {
+    let probe = Fixture::new("probe", "s07");
+    let (other, cache) = (FakeToolkit::new(), cutile_tests::scratch());
+    other.set(&[("", cutile_tests::Fault::Fails)]);
+    let path = format!("{}:/usr/bin:/bin", other.root().join("bin").display());
+    let built = probe
+        .build()
+        .env("CUTILE_BUILD_CACHE", cache.path())
+        .script_env("PATH", Some(path.as_ref()))
+        .script_env("CUDA_HOME", Some(other.root().as_os_str()))
+        .ok();
+    assert_eq!(built.tileiras_runs(), 2);
+    assert!(other.calls().is_empty(), "{:?}", other.calls());
+    let plain = Fixture::new("probe", "s07-plain").build().ok();
+    let images = |built: &cutile_tests::Built| -> Vec<serde_json::Value> {
+        let manifest = built.manifest();
+        manifest.kernels().iter().map(|k| k["images"]["sm_90"]["bytes"].clone()).collect()
+    };
+    assert_eq!(images(&built), images(&plain));
+}
+
+#[test]
+fn s12_a_driver_on_the_build_host_does_not_count() {
+    let probe = Fixture::new("probe", "s12");
+    let plain = probe.build().ok();
+    let read = |built: &cutile_tests::Built| {
+        let mut files: Vec<_> = fs::read_dir(built.bundle())
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = read(&plain);
+    // A host with a GPU of another architecture, first in the library path.
+    probe.edit("build.rs", "//! Compiles two small", "//!  Compiles two small");
+    let driver = cutile_tests::virtual_gpu().library_dir();
+    let built =
+        probe.build().env("LD_LIBRARY_PATH", driver).env("CUTILE_VIRTUAL_GPU", "sm_120").ok();
+    assert!(built.script_ran());
+    assert!(read(&built) == before, "the bundle differs");
+}
+
+#[test]
+fn s16_the_two_sides_ask_for_other_versions() {
+    // A requirement that no lock file satisfies is cargo's error; this one is ours.
+    let said = cutile_build::package::PackageError::UnequalCutile {
+        linked: "0.5.0".into(),
+        required: "^0.3".into(),
+    }
+    .to_string();
+    assert!(said.contains("links cutile 0.5.0") && said.contains("^0.3"), "{said}");
+    assert_eq!(said.lines().count(), 1);
+}
+
+#[test]
+fn s17_memory_caps_how_many_tileiras_run_at_once() {
+    let probe = Fixture::new("probe", "s17");
+    let (toolkit, cache) = (FakeToolkit::new(), cutile_tests::scratch());
+    let build = probe
+        .build()
+        .env("CUTILE_BUILD_CACHE", cache.path())
+        .env("CUTILE_BUILD_JOBS", "16")
+        .env("CUTILE_BUILD_MEMORY", "1G");
+    assert_eq!(with_toolkit(build, &toolkit).ok().tileiras_runs(), 2);
+    assert_eq!(toolkit.most_at_once(), 1);
+}

@@ -1,0 +1,126 @@
+//! What is edited, or set in the environment, is what is served.
+
+use crate::{IN_MEMORY, probe};
+use cutile_tests::{Fixture, toolkit};
+
+#[test]
+fn s05_the_launch_hits_in_the_dev_profile() {
+    let probe = Fixture::new("probe", "s05");
+    let run = probe.build().ok().program().on("sm_90").arguments(["install", "double"]).ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+}
+
+#[test]
+fn s36_a_helper_in_another_module_is_edited() {
+    let probe = Fixture::new("probe", "s36");
+    let images = |built: &cutile_tests::Built| -> Vec<(String, String, String)> {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let manifest = built.manifest();
+        let kernels = manifest.kernels().iter();
+        kernels
+            .map(|kernel| {
+                let image = &kernel["images"]["sm_90"];
+                (text(&kernel["function"]), text(&kernel["source_hash"]), text(&image["sha256"]))
+            })
+            .collect()
+    };
+    let before = images(&probe.build().ok());
+    probe.edit("src/kernels.rs", "        x + x\n", "        x + x + x\n");
+    let built = probe.build().ok();
+    let after = images(&built);
+    let of = |all: &[(String, String, String)], name: &str| {
+        all.iter().find(|row| row.0 == name).cloned().expect("a kernel")
+    };
+    let (old, new) = (of(&before, "double"), of(&after, "double"));
+    assert_eq!(old.1, new.1, "upstream's source hash does not see it");
+    assert_ne!(old.2, new.2, "the image does");
+    assert_eq!(of(&before, "square").1, of(&after, "square").1);
+    let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+}
+
+const OVERRIDES: [(&str, &str); 6] = [
+    ("CUTILE_JIT_DEBUG", "line"),
+    ("CUTILE_JIT_OPT_LEVEL", "1"),
+    ("CUTILE_JIT_SANITIZE", "memcheck"),
+    ("CUTILE_BYTECODE_VERSION", "13.3"),
+    ("CUTILE_FORCE_DEVICE_CHECKS", "1"),
+    ("CUTILE_DISABLE_CHECK_HOISTING", "1"),
+];
+
+#[test]
+fn s37_an_override_during_the_build_is_refused() {
+    let fixture = Fixture::new("probe", "s37");
+    for (name, value) in &OVERRIDES[..2] {
+        let said = fixture.build().env(name, *value).fails();
+        assert!(said.contains(&format!("{name}={value:?} cannot be used")), "{said}");
+        assert!(said.contains("CUTILE_BUILD_ALLOW_ENV=1"), "{said}");
+    }
+    fixture.build().ok();
+}
+
+#[test]
+fn s37_an_override_at_run_time_switches_filling_off() {
+    for (name, value) in OVERRIDES {
+        let cache = cutile_tests::scratch();
+        let run = probe()
+            .program()
+            .on("sm_90")
+            .env(name, value)
+            .env("CUTILE_TILEIRAS_PATH", toolkit().tileiras.as_os_str())
+            .env("XDG_CACHE_HOME", cache.path())
+            .arguments(["install"])
+            .ok();
+        assert!(run.line("0:install").contains("filled=0"), "{name}: {}", run.stdout);
+        assert!(run.stderr.contains(&format!("{name} set")), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn s38_what_is_in_the_run_time_cache_is_not_embedded() {
+    let fixture = Fixture::new("probe", "s38");
+    let image = |built: &cutile_tests::Built, field: &str| -> Vec<String> {
+        let manifest = built.manifest();
+        let fields =
+            manifest.kernels().iter().map(|kernel| kernel["images"]["sm_90"][field].clone());
+        fields.map(|value| value.as_str().expect("a text").to_owned()).collect()
+    };
+    let good = fixture.build().ok();
+    let (keys, digests) = (image(&good, "key"), image(&good, "sha256"));
+    let home = cutile_tests::scratch();
+    for key in &keys {
+        let shard = home.path().join("cutile/kernels").join(&key[..2]);
+        std::fs::create_dir_all(&shard).unwrap();
+        std::fs::write(shard.join(format!("{key}.cubin")), "planted").unwrap();
+    }
+    let built =
+        fixture.build().env("CUTILE_BUILD_CACHE", "").env("XDG_CACHE_HOME", home.path()).ok();
+    assert_eq!(built.tileiras_runs(), 2);
+    assert_eq!(image(&built, "sha256"), digests);
+}
+
+#[test]
+fn s41_two_modules_of_one_text_that_call_other_helpers() {
+    let fixture = Fixture::new("probe", "s41");
+    let text = std::fs::read_to_string(fixture.dir().join("src/kernels.rs")).unwrap();
+    let start = text.find("#[cutile::module]").unwrap();
+    let end = text.find("/// The launches of the program.").unwrap();
+    let modules = &text[start..end];
+    let other = modules.replace("        x + x\n", "        x + x + x\n");
+    fixture.write(
+        "src/kernels.rs",
+        &format!(
+            "use cutile::api;\nuse cutile::error::Error;\nuse cutile::prelude::*;\n\n\
+             pub mod one {{\n{modules}}}\n\npub mod two {{\n{other}}}\n\npub use one::small;\n\n\
+             pub fn warmup() -> Result<(), Error> {{\n\
+             let vector = || api::meta::<f32>(&[256]).sync();\n\
+             one::small::double(vector()?.partition([64]), vector()?).compile()?;\n\
+             Ok(())\n}}\n"
+        ),
+    );
+    let built = fixture.build().ok();
+    let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
+    assert!(run.line("0:install").contains("filled=0"), "{}", run.stdout);
+    assert!(run.stderr.contains("small::double<64> is not served"), "{}", run.stderr);
+    assert!(!run.line("1:error").is_empty());
+}

@@ -1,0 +1,141 @@
+//! The program on other machines than the one that built it.
+
+use crate::{IN_MEMORY, probe, with_toolkit};
+use cutile_tests::{FakeToolkit, Fault, Fixture};
+
+#[test]
+fn s18_nothing_on_the_machine_but_the_driver() {
+    // No HOME, no PATH, no place to write.
+    let run = probe().program().on("sm_90").arguments(["install", "double", "square"]).ok();
+    assert!(run.stderr.contains("No disk cache"), "{}", run.stderr);
+    for line in ["1:double", "2:square"] {
+        assert_eq!(run.line(line), IN_MEMORY);
+    }
+}
+
+#[test]
+fn s19_another_tileiras_on_the_machine() {
+    // It answers with another version, and must not be asked to compile.
+    let other = FakeToolkit::new();
+    let script = "#!/bin/sh\ncase \"$1\" in\n--version) echo 'release 13.9, V13.9.1';;\n\
+                  --list-versions) echo 13.1;;\n*) exit 1;;\nesac\n";
+    std::fs::write(other.root().join("bin/tileiras"), script).unwrap();
+    let run = probe()
+        .program()
+        .on("sm_90")
+        .env("PATH", "/usr/bin:/bin")
+        .env("CUTILE_TILEIRAS_PATH", other.root().join("bin/tileiras"))
+        .arguments(["install", "double"])
+        .ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+}
+
+#[test]
+fn s20_an_architecture_that_is_not_embedded() {
+    let run = probe().program().on("sm_89").arguments(["install", "double"]).ok();
+    let text = "nothing is embedded for sm_89, only for sm_90, sm_100";
+    assert!(run.stderr.contains(text), "{}", run.stderr);
+    assert!(!run.line("1:error").is_empty());
+}
+
+#[test]
+fn s27_install_twice_and_after_an_eviction() {
+    let steps = ["install", "install", "double", "evict", "install", "double"];
+    let run = probe().program().on("sm_90").arguments(steps).ok();
+    assert_eq!(run.line("0:install"), "0=sm_90 filled=2 present=0 images=2 failed=0");
+    assert!(run.line("1:install").starts_with("0=sm_90 filled=0 present=2"), "{}", run.stdout);
+    assert_eq!(run.line("2:double"), IN_MEMORY);
+    assert_eq!(run.line("4:install"), "0=sm_90 filled=2 present=0 images=2 failed=0");
+    assert_eq!(run.line("5:double"), IN_MEMORY);
+}
+
+#[test]
+fn s27_another_store_comes_before_or_after() {
+    let folder = cutile_tests::scratch();
+    let foreign = format!("foreign:{}/store", folder.path().display());
+    let run = |steps: [&str; 3]| probe().program().on("sm_90").arguments(steps).ok();
+    let after = run(["install", &foreign, "double"]);
+    assert_eq!(after.line("2:double"), IN_MEMORY);
+    let before = run([&foreign, "install", "double"]);
+    assert_eq!(before.line("2:double"), IN_MEMORY);
+    assert!(before.stderr.contains("Another store was installed before and stays"));
+}
+
+#[test]
+fn s28_no_gpu_at_all() {
+    let run = probe().program().bare().arguments(["install"]).ok();
+    assert!(run.stderr.contains("nothing to fill: no NVIDIA driver"), "{}", run.stderr);
+    let run = probe().program().on("").arguments(["install"]).run();
+    assert!(run.success, "{}", run.stderr);
+}
+
+#[test]
+fn s39_devices_of_different_and_of_equal_architectures() {
+    let launch = ["device:1", "double"];
+    let run = |gpus: &str, install: &str| {
+        probe().program().on(gpus).arguments([install]).arguments(launch).ok()
+    };
+    let different = run("sm_90,sm_100", "install:all");
+    assert_eq!(
+        different.line("0:install"),
+        "0=sm_90 filled=2 present=0 images=2 failed=0; 1=sm_100 filled=2 present=0 images=2 failed=0"
+    );
+    assert_eq!(different.line("2:double"), IN_MEMORY);
+    let equal = run("sm_90,sm_90", "install:all");
+    assert_eq!(equal.line("2:double"), IN_MEMORY);
+    let repeated = run("sm_90,sm_100", "install:1,1");
+    assert_eq!(repeated.line("0:install"), "1=sm_100 filled=2 present=0 images=2 failed=0");
+    assert_eq!(repeated.line("2:double"), IN_MEMORY);
+    let absent = probe().program().on("sm_90").arguments(["install:4"]).ok();
+    assert!(absent.stderr.contains("there is no device 4"), "{}", absent.stderr);
+}
+
+#[test]
+fn s15_two_crates_embed_and_one_program_launches() {
+    let program = Fixture::new("probe", "s15");
+    program.cargo_toml(&["sm_90"], "s15-library = { path = \"library\" }\n");
+    // One workspace: cargo takes a path dependency below its root in.
+    let library = Fixture::in_folder("s15/library", "probe", "s15-library");
+    std::fs::remove_file(library.dir().join("src/main.rs")).unwrap();
+    library.edit("Cargo.toml", "[workspace]\n", "");
+    let text = std::fs::read_to_string(library.dir().join("src/kernels.rs")).unwrap();
+    // A module of its own name, or the two would be one for cutile.
+    let text = text.replace("pub mod small", "pub mod little").replace("small::", "little::");
+    library.write("src/kernels.rs", &text);
+    library.write("src/lib.rs", "pub mod kernels;\ncutile_embed::embed!();\n");
+    program.edit(
+        "src/main.rs",
+        "use kernels::small;",
+        "use kernels::small;\nuse s15_library::kernels::little;",
+    );
+    program.edit("src/main.rs", "small::square(", "little::square(");
+    let built = program.build().ok();
+    let steps = ["install", "double", "square", "bundles"];
+    let run = built.program().on("sm_90").arguments(steps).ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+    assert_eq!(run.line("2:square"), IN_MEMORY);
+    let mut bundles: Vec<&str> = run.line("3:bundles").split(',').collect();
+    bundles.sort_unstable();
+    assert_eq!(bundles, ["s15", "s15-library"]);
+}
+
+#[test]
+fn s21_the_driver_rejects_an_image() {
+    let (toolkit, cache) = (FakeToolkit::new(), cutile_tests::scratch());
+    toolkit.set(&[("", Fault::CompilesForAnother)]);
+    let probe = Fixture::new("probe", "s21");
+    let build = probe.build().env("CUTILE_BUILD_CACHE", cache.path());
+    let built = with_toolkit(build, &toolkit).ok();
+    let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
+    assert_eq!(run.line("0:install"), "0=sm_90 filled=0 present=0 images=0 failed=2");
+    assert_eq!(run.stderr.matches("the driver refused its image").count(), 2, "{}", run.stderr);
+    assert!(!run.line("1:error").is_empty(), "there is no toolkit to fall back to");
+    let run = built
+        .program()
+        .on("sm_90")
+        .env("CUTILE_TILEIRAS_PATH", cutile_tests::toolkit().tileiras.as_os_str())
+        .arguments(["install", "double", "double"])
+        .ok();
+    assert!(run.line("1:double").starts_with("jit=1 backend=1"), "{}", run.stdout);
+    assert_eq!(run.line("2:double"), IN_MEMORY);
+}
