@@ -1,6 +1,5 @@
 //! Compiles the kernels of the app ahead of time.
 
-#[allow(dead_code, reason = "the app uses what the warm-up does not")]
 #[path = "src/kernels/mod.rs"]
 mod kernels;
 

@@ -85,7 +85,7 @@ impl Gathered<'_> {
                 let image = match self.image(row, *target, version) {
                     Ok(image) => image,
                     Err(Fault::Job(job)) => {
-                        failed.extend(job);
+                        failed.extend(job.map(|job| *job));
                         continue;
                     }
                     Err(Fault::LeftOut(reason)) => {
@@ -179,7 +179,9 @@ impl Gathered<'_> {
             // A failure is reported with the first kernel that meets it.
             Entry::Occupied(outcome) => {
                 self.reported.insert(digest);
-                return Err(Fault::Job(outcome.remove().err().map(failed)));
+                return Err(Fault::Job(
+                    outcome.remove().err().map(|error| Box::new(failed(error))),
+                ));
             }
         };
         let Ok(outcome) = outcome else { return Err(lost()) };
@@ -208,7 +210,7 @@ fn flags(job: &RecordedJob) -> u8 {
 
 enum Fault {
     /// A job failed; `None` where it was reported already.
-    Job(Option<FailedJob>),
+    Job(Option<Box<FailedJob>>),
     LeftOut(String),
 }
 

@@ -69,6 +69,7 @@ impl Shared {
 
 fn toolkit() -> PathBuf {
     let of_project = Path::new(MANIFEST_DIR).ancestors().map(|dir| dir.join(".cutile/toolkit"));
+    #[allow(clippy::disallowed_methods, reason = "a test takes its toolkit from where it is told")]
     std::env::var_os("CUDA_TOOLKIT_PATH")
         .map(PathBuf::from)
         .into_iter()

@@ -5,6 +5,7 @@ use crate::coverage::{declared_kernels, location};
 use crate::environment::BuildEnv;
 use crate::virtual_gpu::placeholder_digest;
 use cutile::cuda_core::{Context, sys};
+use cutile::cutile_compiler::ast::Module;
 use cutile::cutile_compiler::compile_api::KernelCompiler;
 use cutile::cutile_compiler::cuda_tile_runtime_utils::{ToolkitCapabilities, get_compiler_version};
 use cutile::jit_cache::JitStore;
@@ -102,6 +103,9 @@ fn on_the_virtual_gpu(target: &str) -> Result<(), String> {
     ))
 }
 
+/// Builds a module's syntax tree.
+type Build = fn() -> Module;
+
 struct Child<'a> {
     pass: &'a Pass,
     out: File,
@@ -109,7 +113,7 @@ struct Child<'a> {
     script: CompileOptions,
     store: Arc<RecordingStore>,
     seen: HashSet<TileFunctionKey>,
-    linked: HashMap<String, Vec<(LinkedModule, fn() -> cutile::cutile_compiler::ast::Module)>>,
+    linked: HashMap<String, Vec<(LinkedModule, Build)>>,
     last: Option<String>,
     explicit: bool,
 }
@@ -259,10 +263,7 @@ impl<'a> Child<'a> {
     }
 }
 
-fn compiles_to(
-    build: fn() -> cutile::cutile_compiler::ast::Module,
-    key: &TileFunctionKey,
-) -> Option<String> {
+fn compiles_to(build: Build, key: &TileFunctionKey) -> Option<String> {
     let strides: Vec<_> =
         key.stride_args.iter().map(|(name, all)| (name.as_str(), all.as_slice())).collect();
     let specs: Vec<_> =
