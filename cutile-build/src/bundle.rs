@@ -95,6 +95,7 @@ pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildErr
         cutile: &contents.cutile,
         codegen: contents.codegen,
         skipped: contents.skipped.as_deref(),
+        kernels: u32::try_from(written.kernels).unwrap_or(u32::MAX),
         targets: sections
             .iter()
             .map(|(target, encoded, rows)| IndexTarget::new(target, rows, encoded))

@@ -78,7 +78,7 @@ impl Bundle {
 /// Embeds the kernels that this crate's build script compiled. An item, once in each crate that
 /// ships kernels:
 ///
-/// ```ignore
+/// ```text
 /// cutile_embed::embed!();
 /// ```
 ///

@@ -43,6 +43,8 @@ pub struct Index<'a> {
     pub codegen: Codegen,
     /// Why nothing was built, if nothing was.
     pub skipped: Option<&'a str>,
+    /// How many specializations, whatever the number of targets.
+    pub kernels: u32,
     /// By `sm` number.
     #[serde(borrow)]
     pub targets: Vec<IndexTarget<'a>>,
@@ -278,6 +280,7 @@ mod tests {
             cutile: "0.5.0",
             codegen: Codegen::Debug,
             skipped: None,
+            kernels: 2,
             targets: vec![IndexTarget::new("sm_90", &rows, &encoded)],
         };
         index.write()

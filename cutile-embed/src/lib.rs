@@ -4,13 +4,13 @@
 //!
 //! In each crate that ships kernels, once:
 //!
-//! ```ignore
+//! ```text
 //! cutile_embed::embed!();
 //! ```
 //!
 //! In the program, first thing:
 //!
-//! ```ignore
+//! ```text
 //! let report = cutile_embed::install();
 //! ```
 //!

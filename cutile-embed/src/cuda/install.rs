@@ -196,7 +196,7 @@ impl Installer {
                     row.package = format!("{} {}", index.package, index.package_version);
                     row.targets =
                         index.targets.iter().map(|target| target.target.to_owned()).collect();
-                    row.kernels = index.targets.iter().map(|target| target.kernels as usize).sum();
+                    row.kernels = index.kernels as usize;
                     row.images = index.targets.iter().map(|target| target.images as usize).sum();
                     if let Some(why) = index.skipped {
                         row.state = BundleState::Skipped(why.to_owned());

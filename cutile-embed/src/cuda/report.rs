@@ -48,7 +48,7 @@ pub struct BundleReport {
     pub package: String,
     /// The targets it has.
     pub targets: Vec<String>,
-    /// Specializations, over all targets.
+    /// Specializations, whatever the number of targets.
     pub kernels: usize,
     /// Images, over all targets.
     pub images: usize,
