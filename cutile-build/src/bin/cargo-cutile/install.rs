@@ -4,7 +4,7 @@
 //! .cutile/.gitignore        *
 //! .cutile/install.lock      held by the one that installs
 //! .cutile/wheels/           what is downloaded; removed at the end
-//! .cutile/.draft-XXXXXX/    what is being unpacked
+//! .cutile/.draft-*/         what is being unpacked
 //! .cutile/toolkit/          {bin,lib,nvvm,include,licenses}, published by a rename
 //! .cutile/libclang/         libclang.so, licenses/
 //! .cutile/cargo.toml        for plain cargo
