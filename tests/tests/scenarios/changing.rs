@@ -124,3 +124,63 @@ fn s41_two_modules_of_one_text_that_call_other_helpers() {
     assert!(run.stderr.contains("small::double<64> is not served"), "{}", run.stderr);
     assert!(!run.line("1:error").is_empty());
 }
+
+#[test]
+fn s41_two_crates_with_a_module_and_a_kernel_of_one_name() {
+    let program = Fixture::new("probe", "s41-two");
+    program.cargo_toml(&["sm_90"], "s41-library = { path = \"library\" }\n");
+    let library = Fixture::in_folder("s41-two/library", "probe", "s41-library");
+    std::fs::remove_file(library.dir().join("src/main.rs")).unwrap();
+    library.edit("Cargo.toml", "[workspace]\n", "");
+    library.edit("src/kernels.rs", "        x + x\n", "        x + x + x\n");
+    library.write("src/lib.rs", "pub mod kernels;\ncutile_embed::embed!();\n");
+    program.edit(
+        "src/main.rs",
+        "use kernels::small;",
+        "use kernels::small;\nuse s41_library as _;",
+    );
+    let run = program.build().ok().program().on("sm_90").arguments(["install", "double"]).ok();
+    assert!(run.line("0:install").contains("filled=0"), "{}", run.stdout);
+    assert!(run.stderr.contains("small::double<64> is not served"), "{}", run.stderr);
+    assert!(run.stderr.contains("rename one of the modules"), "{}", run.stderr);
+    assert!(!run.line("1:error").is_empty());
+}
+
+#[test]
+fn s36_a_helper_in_another_crate_is_edited() {
+    let program = Fixture::new("probe", "s36-crate");
+    program.cargo_toml(&["sm_90"], "s36-helpers = { path = \"helpers\" }\n");
+    program.edit(
+        "Cargo.toml",
+        "[build-dependencies]\n",
+        "[build-dependencies]\ns36-helpers = { path = \"helpers\" }\n",
+    );
+    let text = std::fs::read_to_string(program.dir().join("src/kernels.rs")).unwrap();
+    let start = text.find("#[cutile::module]").unwrap();
+    let end = start + 1 + text[start + 1..].find("#[cutile::module]").unwrap();
+    program.write(
+        "helpers/Cargo.toml",
+        "[package]\nname = \"s36-helpers\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\ncutile = \"=0.5.0\"\n",
+    );
+    program.write("helpers/src/lib.rs", &format!("//! A helper.\n\n{}", &text[start..end]));
+    let kernels = text.replace(&text[start..end], "");
+    program.write(
+        "src/kernels.rs",
+        &kernels.replace("super::shapes::twice", "s36_helpers::shapes::twice"),
+    );
+    let image = |built: &cutile_tests::Built| {
+        let manifest = built.manifest();
+        let double = manifest.kernels().iter().find(|kernel| kernel["function"] == "double");
+        let double = double.expect("a kernel").clone();
+        (double["source_hash"].clone(), double["images"]["sm_90"]["sha256"].clone())
+    };
+    let before = image(&program.build().ok());
+    program.edit("helpers/src/lib.rs", "        x + x\n", "        x + x + x\n");
+    let built = program.build().ok();
+    let after = image(&built);
+    assert_eq!(before.0, after.0, "upstream's source hash does not see it");
+    assert_ne!(before.1, after.1, "the image does");
+    let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+}
