@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// What one tileiras process is taken to need, in bytes. Measured peaks of ordinary kernels are
-/// below it; one that needs more is what `CUTILE_BUILD_JOBS` and `_MEMORY` are for.
+/// What one tileiras process is taken to need, in bytes. An estimate; a kernel that needs more is
+/// what `CUTILE_BUILD_JOBS` and `_MEMORY` are for.
 pub const JOB_MEMORY: u64 = 1 << 30;
 
 /// How many processes `jobs` and `memory` in bytes allow: at least one.
