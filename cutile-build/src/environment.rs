@@ -22,15 +22,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Variables of cutile that change what is generated. Set during a build they are an error.
-pub const FORBIDDEN: [&str; 6] = [
-    "CUTILE_JIT_DEBUG",
-    "CUTILE_JIT_OPT_LEVEL",
-    "CUTILE_JIT_SANITIZE",
-    "CUTILE_BYTECODE_VERSION",
-    "CUTILE_FORCE_DEVICE_CHECKS",
-    "CUTILE_DISABLE_CHECK_HOISTING",
-];
+/// Variables that are an error during a build.
+pub const FORBIDDEN: [&str; 6] = cutile_embed::key::CODEGEN_VARIABLES;
 
 /// Variables that a build script that uses [`BuildEnv`] has to name in `rerun-if-env-changed`.
 /// What Cargo itself sets is not among them: it starts the script anew by itself.

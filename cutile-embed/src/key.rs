@@ -18,6 +18,18 @@
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
+/// Variables that change what cutile generates. All but `CUTILE_BYTECODE_VERSION` are in no key of
+/// cutile's in-memory cache: a build refuses them, and while one is set at run time nothing is
+/// filled.
+pub const CODEGEN_VARIABLES: [&str; 6] = [
+    "CUTILE_JIT_DEBUG",
+    "CUTILE_JIT_OPT_LEVEL",
+    "CUTILE_JIT_SANITIZE",
+    "CUTILE_BYTECODE_VERSION",
+    "CUTILE_FORCE_DEVICE_CHECKS",
+    "CUTILE_DISABLE_CHECK_HOISTING",
+];
+
 /// Version of what is hashed, as upstream counts it.
 pub const L2_KEY_SCHEMA: u32 = 2;
 

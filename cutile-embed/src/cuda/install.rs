@@ -5,6 +5,7 @@ use super::report::{BundleReport, BundleState, LeftOut, Report, StoreState};
 use super::{row, store};
 use crate::bundle::{Bundle, bundles};
 use crate::index::Index;
+use crate::key::CODEGEN_VARIABLES;
 use crate::store::{EmbeddedJitStore, FileSystemJitStore, JitStore, Tier, TieredJitStore};
 use cutile::cuda_async::device_context::get_default_device;
 use cutile::cuda_core::{Context, sys};
@@ -12,17 +13,6 @@ use cutile::cutile_compiler::cuda_tile_runtime_utils::{get_compiler_version, get
 use cutile::tile_kernel::CompileOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What changes the code that cutile generates and is not in its key, with what is and switches to
-/// another bytecode version. While one is set, an embedded image is not what a launch would get.
-const OVERRIDES: [&str; 6] = [
-    "CUTILE_JIT_DEBUG",
-    "CUTILE_JIT_OPT_LEVEL",
-    "CUTILE_JIT_SANITIZE",
-    "CUTILE_BYTECODE_VERSION",
-    "CUTILE_FORCE_DEVICE_CHECKS",
-    "CUTILE_DISABLE_CHECK_HOISTING",
-];
 
 /// Makes every embedded kernel ready to launch on the current device, and installs embedded images
 /// and the disk cache as the process's store.
@@ -345,7 +335,7 @@ fn mismatch(index: &Index<'_>) -> Option<String> {
 
 #[allow(clippy::disallowed_methods, reason = "the one place of this crate that reads variables")]
 fn overrides() -> Vec<&'static str> {
-    OVERRIDES
+    CODEGEN_VARIABLES
         .into_iter()
         .filter(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
         .collect()
