@@ -7,6 +7,7 @@
 //! manifest.json            for people and tools
 //! index.bin                for install: per target, its specializations
 //! images-<target>.pack     one a target
+//! shaders.pack             the shaders, where there are any
 //! ```
 
 use crate::index::{Index, IndexError};
@@ -60,6 +61,16 @@ impl Bundle {
     /// [`PackError`] when the pack is damaged or of another version.
     pub fn images(&self, target: &str) -> Option<Result<Pack<'static>, PackError>> {
         Some(Pack::parse(self.file(&format!("images-{target}.pack"))?))
+    }
+
+    /// The shaders, with header and index checked; `None` where there are none. An entry is checked
+    /// when it is read.
+    ///
+    /// # Errors
+    ///
+    /// [`PackError`] when the pack is damaged or of another version.
+    pub fn shaders(&self) -> Option<Result<Pack<'static>, PackError>> {
+        Some(Pack::parse(self.file("shaders.pack")?))
     }
 
     /// The manifest as it was written.

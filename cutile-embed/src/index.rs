@@ -8,7 +8,7 @@
 //! | 20 | 4 | reserved, 0 |
 //! | 24 | 8 | length of the body, u64 LE |
 //! | 32 | 32 | SHA-256 of the body |
-//! | 64 | 16 | version of cutile that lowered the kernels, padded with 0: checked at compile time |
+//! | 64 | 16 | version of cutile that lowered the kernels, padded with 0: checked at compile time; all 0 where there are only shaders |
 //! | 80 | .. | body, postcard: [`Index`], each target's rows a byte string of their own |
 //!
 //! The digest is an integrity check and covers the validators; that the bytes are the ones that
@@ -37,7 +37,7 @@ pub struct Index<'a> {
     pub package: &'a str,
     /// Its version.
     pub package_version: &'a str,
-    /// Version of the cutile crates that lowered the kernels.
+    /// Version of the cutile crates that lowered the kernels; empty in a crate with shaders only.
     pub cutile: &'a str,
     /// The debug level given to keys without one of their own.
     pub codegen: Codegen,
@@ -215,8 +215,10 @@ pub const fn assert_schema(bytes: &[u8]) {
         "cutile-build and cutile-embed differ in version: depend on the same version of both"
     );
     let expected = padded(CUTILE_VERSION);
+    // A crate with shaders only links no cutile.
+    let has_kernels = bytes[64] != 0;
     let mut i = 0;
-    while i < expected.len() {
+    while has_kernels && i < expected.len() {
         assert!(
             bytes[64 + i] == expected[i],
             "cutile of build-dependencies is not the one cutile-embed is for: depend on one version"
@@ -330,6 +332,13 @@ mod tests {
     fn another_cutile_stops_the_build() {
         let mut bytes = index_bytes();
         bytes[66] = b'6';
+        assert_schema(&bytes);
+    }
+
+    #[test]
+    fn a_bundle_of_shaders_only_names_no_cutile() {
+        let mut bytes = index_bytes();
+        bytes[64..80].fill(0);
         assert_schema(&bytes);
     }
 

@@ -20,6 +20,7 @@
 //! |---|---|
 //! | [`bundle`] | `embed!`, and the bundles of all crates of the program |
 //! | `cuda` | `install`: fills cutile's in-memory cache and installs the store |
+//! | `shader` | WGSL: embedded, from disk, or lowered (feature `wgsl`) |
 //! | [`store`] | `JitStore`: on disk, embedded, tiers of both. States what is trusted |
 //! | [`mod@entry`], [`key`] | upstream's byte layouts |
 //! | [`pack`], [`index`], [`manifest`] | ours |
@@ -32,6 +33,8 @@ pub mod index;
 pub mod key;
 pub mod manifest;
 pub mod pack;
+#[cfg(feature = "wgsl")]
+pub mod shader;
 pub mod store;
 
 pub use bundle::{Bundle, bundles};

@@ -62,6 +62,8 @@ pub struct FileSystemJitStore {
     capacity: u64,
     high: f64,
     low: f64,
+    /// Longest entry that is read or written.
+    longest: u64,
     /// Owner of the root: of a folder that the caller chose, the entries may belong to its owner.
     owner: Option<u32>,
 }
@@ -74,6 +76,11 @@ pub struct FileSystemJitStoreBuilder {
     capacity: u64,
     high: f64,
     low: f64,
+}
+
+/// The user's cache folder, from the environment of this process.
+pub(crate) fn user_cache_of_process() -> io::Result<PathBuf> {
+    platform::user_cache_of_process()
 }
 
 impl FileSystemJitStoreBuilder {
@@ -109,7 +116,7 @@ impl FileSystemJitStoreBuilder {
         }
         fs::create_dir_all(&root)?;
         let owner = platform::owner(&fs::metadata(&root)?);
-        Ok(FileSystemJitStore { root, capacity, high, low, owner })
+        Ok(FileSystemJitStore { root, capacity, high, low, longest: MAX_ENTRY_BYTES, owner })
     }
 }
 
@@ -148,7 +155,7 @@ impl FileSystemJitStore {
     ///
     /// On Windows (`%LOCALAPPDATA%\cutile\kernels`) the permissions of that folder are relied on.
     pub fn default_location() -> io::Result<Self> {
-        Self::private(&platform::default_root_of_process()?)
+        Self::private(&user_cache_of_process()?.join("cutile").join("kernels"))
     }
 
     /// A store whose root is made or checked as [`default_location`](Self::default_location) does.
@@ -165,6 +172,13 @@ impl FileSystemJitStore {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The same store with a lower bound than [`MAX_ENTRY_BYTES`] on what is read and written.
+    #[cfg(feature = "wgsl")]
+    pub(crate) fn longest_entry(mut self, bytes: u64) -> Self {
+        self.longest = bytes.min(MAX_ENTRY_BYTES);
+        self
     }
 
     fn entry_path(&self, key: &str) -> io::Result<PathBuf> {
@@ -212,7 +226,7 @@ impl FileSystemJitStore {
             let owner = platform::owner(file).map_or_else(String::new, |owner| owner.to_string());
             return refused(format!("the entry belongs to user {owner}"));
         }
-        if file.len() > MAX_ENTRY_BYTES {
+        if file.len() > self.longest {
             return refused(format!("the entry has {} bytes", file.len()));
         }
         Ok(())
@@ -330,8 +344,8 @@ impl JitStore for FileSystemJitStore {
         let meta = file.metadata()?;
         self.check(&meta)?;
         let mut value = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
-        (&mut file).take(MAX_ENTRY_BYTES + 1).read_to_end(&mut value)?;
-        if value.len() as u64 > MAX_ENTRY_BYTES {
+        (&mut file).take(self.longest + 1).read_to_end(&mut value)?;
+        if value.len() as u64 > self.longest {
             return Err(io::Error::new(ErrorKind::InvalidData, "the entry grew while it was read"));
         }
         if self.capacity > 0 {
@@ -343,9 +357,9 @@ impl JitStore for FileSystemJitStore {
 
     fn put(&self, key: &str, value: &[u8]) -> io::Result<()> {
         let path = self.entry_path(key)?;
-        if value.len() as u64 > MAX_ENTRY_BYTES {
+        if value.len() as u64 > self.longest {
             // It would never be read.
-            log(format_args!("{key} is not cached: {} bytes of {MAX_ENTRY_BYTES}", value.len()));
+            log(format_args!("{key} is not cached: {} bytes of {}", value.len(), self.longest));
             return Ok(());
         }
         let retained = self.capacity as f64 * self.low;

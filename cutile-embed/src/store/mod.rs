@@ -19,12 +19,16 @@ pub use compile::{
     CompileError, backend_compile_count, compile_count, disk_hit_count, load_or_compile,
 };
 pub use embedded::EmbeddedJitStore;
+#[cfg(feature = "wgsl")]
+pub(crate) use file_system::user_cache_of_process;
 pub use file_system::{
     DEFAULT_CAPACITY_BYTES, EVICTION_LOCK_FILE_NAME, FileSystemJitStore, FileSystemJitStoreBuilder,
     MAX_ENTRY_BYTES,
 };
 #[cfg(unix)]
 pub use root::default_root;
+#[cfg(all(unix, feature = "wgsl"))]
+pub(crate) use root::user_cache;
 pub use switch::{JitCacheStats, disable, enable, enable_default, is_enabled, stats};
 pub use tiered::{Tier, TierStats, TieredJitStore};
 

@@ -18,8 +18,16 @@ use std::path::{Path, PathBuf};
 ///
 /// `NotFound` when neither names a place. A shared temporary folder is never used instead.
 pub fn default_root(xdg_cache_home: Option<&OsStr>, home: Option<&OsStr>) -> io::Result<PathBuf> {
+    Ok(user_cache(xdg_cache_home, home)?.join("cutile").join("kernels"))
+}
+
+/// The user's cache folder, see [`default_root`].
+pub(crate) fn user_cache(
+    xdg_cache_home: Option<&OsStr>,
+    home: Option<&OsStr>,
+) -> io::Result<PathBuf> {
     let absolute = |value: &OsStr| Path::new(value).is_absolute();
-    let base = xdg_cache_home
+    xdg_cache_home
         .filter(|value| absolute(value))
         .map(PathBuf::from)
         .or_else(|| home.filter(|value| absolute(value)).map(|home| Path::new(home).join(".cache")))
@@ -29,8 +37,7 @@ pub fn default_root(xdg_cache_home: Option<&OsStr>, home: Option<&OsStr>) -> io:
                 "there is no cache folder of the user's own: set XDG_CACHE_HOME or HOME to an \
                  absolute path, or open a FileSystemJitStore at a path of your choice",
             )
-        })?;
-    Ok(base.join("cutile").join("kernels"))
+        })
 }
 
 /// Makes the root, 0700 whatever the umask, or checks the one that is there. Nothing of what is

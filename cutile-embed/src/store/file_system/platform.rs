@@ -2,30 +2,28 @@
 
 #[cfg(not(unix))]
 pub(super) use other::{
-    create_shard, create_temp, default_root_of_process, is_own, open_entry, open_lock, owner,
-    prepare,
+    create_shard, create_temp, is_own, open_entry, open_lock, owner, prepare, user_cache_of_process,
 };
 #[cfg(unix)]
 pub(super) use unix::{
-    create_shard, create_temp, default_root_of_process, is_own, open_entry, open_lock, owner,
-    prepare,
+    create_shard, create_temp, is_own, open_entry, open_lock, owner, prepare, user_cache_of_process,
 };
 
 #[cfg(unix)]
 mod unix {
     pub(in super::super) use crate::store::root::{is_own, prepare};
 
-    use crate::store::root::default_root;
+    use crate::store::root::user_cache;
     use rustix::fs::OFlags;
     use std::fs::{DirBuilder, File, Metadata, OpenOptions};
     use std::io;
     use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
     use std::path::{Path, PathBuf};
 
-    pub(in super::super) fn default_root_of_process() -> io::Result<PathBuf> {
+    pub(in super::super) fn user_cache_of_process() -> io::Result<PathBuf> {
         #[allow(clippy::disallowed_methods, reason = "the one place that reads these variables")]
         let (xdg, home) = (std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"));
-        default_root(xdg.as_deref(), home.as_deref())
+        user_cache(xdg.as_deref(), home.as_deref())
     }
 
     pub(in super::super) fn owner(found: &Metadata) -> Option<u32> {
@@ -60,15 +58,15 @@ mod unix {
 /// Written for Windows, and not run there.
 #[cfg(not(unix))]
 mod other {
-    use super::local_app_data_root;
+    use super::local_app_data;
     use std::fs::{self, File, Metadata};
     use std::io;
     use std::path::{Path, PathBuf};
 
-    pub(in super::super) fn default_root_of_process() -> io::Result<PathBuf> {
+    pub(in super::super) fn user_cache_of_process() -> io::Result<PathBuf> {
         #[allow(clippy::disallowed_methods, reason = "the one place that reads this variable")]
         let local = std::env::var_os("LOCALAPPDATA");
-        local_app_data_root(local.as_deref())
+        local_app_data(local.as_deref())
     }
 
     /// The permissions of `%LOCALAPPDATA%` are inherited.
@@ -116,18 +114,17 @@ mod other {
     }
 }
 
-/// Root of the disk cache on Windows, from the value of `LOCALAPPDATA`.
+/// The user's cache folder on Windows, from the value of `LOCALAPPDATA`.
 #[cfg(any(test, not(unix)))]
-fn local_app_data_root(local: Option<&std::ffi::OsStr>) -> std::io::Result<std::path::PathBuf> {
+fn local_app_data(local: Option<&std::ffi::OsStr>) -> std::io::Result<std::path::PathBuf> {
     let local = local.map(std::path::Path::new).filter(|local| local.is_absolute());
-    let base = local.ok_or_else(|| {
+    local.map(Into::into).ok_or_else(|| {
         std::io::Error::new(
             std::io::ErrorKind::NotFound,
             "there is no cache folder of the user's own: set LOCALAPPDATA, or open a \
              FileSystemJitStore at a path of your choice",
         )
-    })?;
-    Ok(base.join("cutile").join("kernels"))
+    })
 }
 
 #[cfg(test)]
@@ -138,10 +135,10 @@ mod tests {
 
     #[test]
     fn the_windows_place_is_below_localappdata_and_nowhere_else() {
-        let root = local_app_data_root(Some(OsStr::new("/local"))).unwrap();
-        assert_eq!(root, Path::new("/local/cutile/kernels"));
+        let root = local_app_data(Some(OsStr::new("/local"))).unwrap();
+        assert_eq!(root, Path::new("/local"));
         for none in [None, Some(OsStr::new("")), Some(OsStr::new("relative"))] {
-            let error = local_app_data_root(none).unwrap_err();
+            let error = local_app_data(none).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
             assert!(error.to_string().contains("LOCALAPPDATA"), "{error}");
         }
