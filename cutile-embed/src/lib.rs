@@ -22,6 +22,7 @@
 //! | `cuda` | `install`: fills cutile's in-memory cache and installs the store |
 //! | `shader` | WGSL: embedded, from disk, or lowered (feature `wgsl`) |
 //! | [`store`] | `JitStore`: on disk, embedded, tiers of both. States what is trusted |
+//! | [`explain`] | why a launch is not covered, in words |
 //! | [`mod@entry`], [`key`] | upstream's byte layouts |
 //! | [`pack`], [`index`], [`manifest`] | ours |
 
@@ -29,6 +30,7 @@ pub mod bundle;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod entry;
+pub mod explain;
 pub mod index;
 pub mod key;
 pub mod manifest;
