@@ -24,7 +24,7 @@
 //! | [`store`] | `JitStore`: on disk, embedded, tiers of both. States what is trusted |
 //! | [`explain`] | why a launch is not covered, in words |
 //! | [`mod@entry`], [`key`] | upstream's byte layouts |
-//! | [`pack`], [`index`], [`manifest`] | ours |
+//! | [`pack`], [`index`], [`manifest`], [`recording`] | ours |
 
 pub mod bundle;
 #[cfg(feature = "cuda")]
@@ -35,6 +35,7 @@ pub mod index;
 pub mod key;
 pub mod manifest;
 pub mod pack;
+pub mod recording;
 #[cfg(feature = "wgsl")]
 pub mod shader;
 pub mod store;
