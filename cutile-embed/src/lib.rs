@@ -42,7 +42,9 @@ pub mod store;
 
 pub use bundle::{Bundle, bundles};
 #[cfg(feature = "cuda")]
-pub use cuda::{Devices, Disk, Installer, Report, install};
+pub use cuda::{
+    Devices, Disk, Installer, LaunchError, NotEmbedded, Report, install, misses, record_to, require,
+};
 
 /// What [`embed!`] expands to. Not API.
 #[doc(hidden)]

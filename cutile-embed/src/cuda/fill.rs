@@ -3,6 +3,7 @@
 use super::modules::{LinkedModule, has_namesakes, linked_modules};
 use super::report::{DeviceReport, LeftOut};
 use super::row::{Machine, key_of, validator_of};
+use super::watch;
 use crate::entry::EntryHeader;
 use crate::index::IndexRow;
 use crate::pack::Pack;
@@ -35,6 +36,7 @@ pub(super) fn fill(
         images: 0,
         failed: Vec::new(),
     };
+    let mut validators = Vec::new();
     let mut loaded: HashMap<[u8; 32], Result<Arc<Module>, ()>> = HashMap::new();
     for (key, candidate) in unambiguous(&machine, candidates, left_out) {
         if contains_cuda_function(&key) {
@@ -67,13 +69,18 @@ pub(super) fn fill(
                 continue;
             }
         };
+        let address = Arc::as_ptr(&validator) as usize;
         let kernel = CompiledKernel { module: Arc::clone(module), function, validator };
         match kernel_cache_slot(&key).set((kernel, false)) {
-            Ok(()) => report.filled += 1,
+            Ok(()) => {
+                validators.push(address);
+                report.filled += 1;
+            }
             // A launch on another thread was faster.
             Err(_) => report.present += 1,
         }
     }
+    watch::filled(validators);
     report.images = loaded.values().filter(|module| module.is_ok()).count();
     report
 }

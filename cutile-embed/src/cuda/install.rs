@@ -2,17 +2,19 @@
 
 use super::fill::{Candidate, fill};
 use super::report::{BundleReport, BundleState, LeftOut, Report, StoreState};
-use super::{row, store};
+use super::{row, store, watch};
 use crate::bundle::{Bundle, bundles};
 use crate::index::Index;
 use crate::key::CODEGEN_VARIABLES;
 use crate::store::{EmbeddedJitStore, FileSystemJitStore, JitStore, Tier, TieredJitStore};
 use cutile::cuda_async::device_context::get_default_device;
 use cutile::cuda_core::{Context, sys};
-use cutile::cutile_compiler::cuda_tile_runtime_utils::{get_compiler_version, get_gpu_name};
+use cutile::cutile_compiler::cuda_tile_runtime_utils::{
+    ToolkitCapabilities, get_compiler_version, get_gpu_name,
+};
 use cutile::tile_kernel::CompileOptions;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Makes every embedded kernel ready to launch on the current device, and installs embedded images
 /// and the disk cache as the process's store.
@@ -76,6 +78,8 @@ pub struct Installer {
     disk: Disk,
     memory: bool,
     embedded: bool,
+    strict: bool,
+    record: Option<PathBuf>,
 }
 
 impl Default for Installer {
@@ -94,6 +98,8 @@ impl Installer {
             disk: Disk::Default,
             memory: true,
             embedded: true,
+            strict: false,
+            record: None,
         }
     }
 
@@ -146,13 +152,54 @@ impl Installer {
         self
     }
 
+    /// Nothing is compiled: no tileiras is ever started, even where one is installed. A launch of
+    /// what is not embedded fails, with upstream's error and the name of a tileiras that is not
+    /// there; [`launch!`](crate::launch) fails with one that says which embedded specialization is
+    /// the nearest.
+    ///
+    /// Default: what is not embedded is compiled.
+    ///
+    /// # Safety
+    ///
+    /// `install` then sets `CUTILE_TILEIRAS_PATH` of this process, before it computes a key. No other
+    /// thread may read or write the environment meanwhile: call it first thing in `main`.
+    #[must_use]
+    pub unsafe fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Records what is launched from here on, see [`record_to`](super::record_to). Kernels are not
+    /// filled where a tileiras can compile them, so that each launch is seen as it is made.
+    ///
+    /// Default: the value of `CUTILE_EMBED_RECORD`, and nothing where it is not set.
+    #[must_use]
+    pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
+        self.record = Some(path.into());
+        self
+    }
+
     /// Does it.
     pub fn install(self) -> Report {
+        let report = self.run();
+        *last().lock().unwrap_or_else(PoisonError::into_inner) = Some(report.clone());
+        report
+    }
+
+    fn run(mut self) -> Report {
         let mut report = Report::default();
+        if self.strict {
+            // SAFETY: the contract of `strict`: no other thread touches the environment.
+            unsafe { std::env::set_var(TILEIRAS_ENV, NO_TILEIRAS) };
+        }
+        self.record = self.record.take().or_else(record_path);
         let used = if self.embedded { self.read_bundles(&mut report) } else { Vec::new() };
         report.overrides = overrides();
         match self.device_ids() {
             Ok(devices) => {
+                if self.record.is_some() && devices.iter().any(|id| can_compile(*id)) {
+                    self.memory = false;
+                }
                 for device in devices {
                     let candidates = if self.memory && report.overrides.is_empty() {
                         self.candidates(device, &used, &mut report.left_out)
@@ -166,6 +213,12 @@ impl Installer {
         }
         report.left_out.dedup();
         report.store = self.install_store(&used);
+        if let Some(path) = &self.record {
+            report.recording = Some(match watch::record_to(path) {
+                Ok(()) => Ok(path.clone()),
+                Err(error) => Err(error.to_string()),
+            });
+        }
         report
     }
 
@@ -287,7 +340,7 @@ impl Installer {
             .collect();
         if !packs.is_empty() {
             let embedded: Arc<dyn JitStore> = Arc::new(EmbeddedJitStore::new(packs));
-            tiers.push(Tier::read_only("embedded", embedded));
+            tiers.push(Tier::read_only(store::EMBEDDED_TIER, embedded));
         }
         let opened = match &self.disk {
             Disk::Off => None,
@@ -311,6 +364,32 @@ impl Installer {
         }
         StoreState::Installed { disk, refused }
     }
+}
+
+/// What the latest call of `install` found.
+fn last() -> &'static Mutex<Option<Report>> {
+    static LAST: Mutex<Option<Report>> = Mutex::new(None);
+    &LAST
+}
+
+pub(super) fn last_report() -> Option<Report> {
+    last().lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Where upstream looks for tileiras first.
+const TILEIRAS_ENV: &str = "CUTILE_TILEIRAS_PATH";
+
+/// What it finds there in strict mode. It stands in the error of a launch that is not embedded.
+const NO_TILEIRAS: &str = "/cutile-embed-is-strict/nothing-is-compiled/see-cutile_embed-misses";
+
+/// Whether a launch can be compiled for a device.
+fn can_compile(device: usize) -> bool {
+    ToolkitCapabilities::for_device(device).is_ok()
+}
+
+#[allow(clippy::disallowed_methods, reason = "the one place of this crate that reads variables")]
+fn record_path() -> Option<PathBuf> {
+    std::env::var_os("CUTILE_EMBED_RECORD").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Why a bundle was made for another program than this one.

@@ -6,9 +6,13 @@ mod fill;
 mod install;
 pub mod modules;
 mod report;
+mod require;
 pub mod row;
 mod store;
+mod watch;
 
 pub use install::{Devices, Disk, Installer, install};
 pub use report::{BundleReport, BundleState, DeviceReport, LeftOut, Report, StoreState};
+pub use require::{LaunchError, NotEmbedded, Why, require};
 pub use store::{Upstream, tier_stats};
+pub use watch::{misses, record_to};

@@ -20,6 +20,8 @@ pub struct Report {
     pub left_out: Vec<LeftOut>,
     /// What became of the store.
     pub store: StoreState,
+    /// The file that launches are recorded into, or why they are not; `None` where nobody asked.
+    pub recording: Option<Result<std::path::PathBuf, String>>,
 }
 
 /// A device and what was filled for it.
@@ -186,6 +188,11 @@ impl fmt::Display for Report {
             StoreState::Installed { .. } => f.write_str("No disk cache."),
             StoreState::Kept => f.write_str("The store of the first call stays."),
             StoreState::Foreign => f.write_str("Another store was installed before and stays."),
+        }?;
+        match &self.recording {
+            None => Ok(()),
+            Some(Ok(path)) => write!(f, " Launches are recorded into {}.", path.display()),
+            Some(Err(why)) => write!(f, " Launches are not recorded: {why}."),
         }
     }
 }

@@ -155,6 +155,14 @@ fn source_hash_of(key: &TileFunctionKey) -> Option<String> {
     Some(hash.to_owned())
 }
 
+/// The ordinal of a key's device, from the same text: its last field of that name.
+pub(super) fn device_of(key: &TileFunctionKey) -> Option<usize> {
+    let text = format!("{key:?}");
+    let (_, rest) = text.rsplit_once(", device_id: ")?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
 /// Compile options, or `None` where tile libraries are among them.
 #[must_use]
 pub fn options_row(options: &CompileOptions) -> Option<Options> {
@@ -436,6 +444,7 @@ mod tests {
             assert_eq!(key_of(&row, &machine()), key);
             assert_eq!(row.symbol, "gemm_entry");
             assert_eq!(row.source_hash, "0123abcd");
+            assert_eq!(device_of(&key), Some(1));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Our stores behind upstream's trait, and the one that `install` put there.
 
+use super::watch;
 use crate::store::{JitStore, TierStats, TieredJitStore};
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -32,6 +33,40 @@ impl<S: JitStore> cutile::jit_cache::JitStore for Upstream<Arc<S>> {
 
 static INSTALLED: OnceLock<Arc<TieredJitStore>> = OnceLock::new();
 
+/// Ours as upstream's, with an eye on what is asked for.
+#[derive(Debug)]
+struct Watching(Arc<TieredJitStore>);
+
+impl cutile::jit_cache::JitStore for Watching {
+    fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
+        watch::look();
+        let found = self.0.get_from(key)?;
+        if found.as_ref().is_none_or(|(tier, _)| *tier != EMBEDDED_TIER) {
+            watch::missed_in_store();
+        }
+        Ok(found.map(|(_, value)| value))
+    }
+
+    fn put(&self, key: &str, value: &[u8]) -> io::Result<()> {
+        self.0.put(key, value)
+    }
+
+    fn contains(&self, key: &str) -> io::Result<bool> {
+        self.0.contains(key)
+    }
+
+    fn delete(&self, key: &str) -> io::Result<()> {
+        self.0.delete(key)
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        self.0.clear()
+    }
+}
+
+/// Name of the tier that serves what is embedded.
+pub(super) const EMBEDDED_TIER: &str = "embedded";
+
 /// Makes `store` the store of the process, unless this crate has installed one before. Says whether
 /// it did.
 pub(super) fn install(store: TieredJitStore) -> bool {
@@ -39,7 +74,7 @@ pub(super) fn install(store: TieredJitStore) -> bool {
     if INSTALLED.set(Arc::clone(&store)).is_err() {
         return false;
     }
-    cutile::jit_cache::enable(Arc::new(Upstream(store)));
+    cutile::jit_cache::enable(Arc::new(Watching(store)));
     true
 }
 

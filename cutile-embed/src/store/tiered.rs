@@ -108,6 +108,28 @@ impl TieredJitStore {
         self.tiers.iter().map(row).collect()
     }
 
+    /// [`get`](JitStore::get), with the name of the tier that has it.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn get_from(&self, key: &str) -> io::Result<Option<(&'static str, Vec<u8>)>> {
+        check(key)?;
+        for tier in &self.tiers {
+            match tier.store.get(key) {
+                Ok(Some(value)) => {
+                    tier.hits.fetch_add(1, Ordering::Relaxed);
+                    return Ok(Some((tier.name, value)));
+                }
+                Ok(None) => {
+                    tier.misses.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => tier.passed_over("an entry cannot be read", &error),
+            }
+        }
+        Ok(None)
+    }
+
     /// Does `one` to every tier, and returns the first error after all of them.
     fn each(&self, doing: &str, one: impl Fn(&dyn JitStore) -> io::Result<()>) -> io::Result<()> {
         let mut first = Ok(());
@@ -132,20 +154,7 @@ fn check(key: &str) -> io::Result<()> {
 
 impl JitStore for TieredJitStore {
     fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        check(key)?;
-        for tier in &self.tiers {
-            match tier.store.get(key) {
-                Ok(Some(value)) => {
-                    tier.hits.fetch_add(1, Ordering::Relaxed);
-                    return Ok(Some(value));
-                }
-                Ok(None) => {
-                    tier.misses.fetch_add(1, Ordering::Relaxed);
-                }
-                Err(error) => tier.passed_over("an entry cannot be read", &error),
-            }
-        }
-        Ok(None)
+        Ok(self.get_from(key)?.map(|(_, value)| value))
     }
 
     fn put(&self, key: &str, value: &[u8]) -> io::Result<()> {

@@ -1,0 +1,228 @@
+//! What this process launched: for `kernels.json`, and for [`misses`].
+//!
+//! A launch that is compiled asks the store, and while it does, its key is in cutile's in-memory
+//! cache with an empty cell. So every call of the store is an occasion to look at that cache; no
+//! other hook is needed, and none sees a launch of a kernel that was filled. Of those a launch site
+//! keeps a reference to the function, which is counted.
+
+use super::modules::linked_modules;
+use super::row::{Machine, codegen_row, device_of, row_of};
+use crate::manifest::{ModuleDigest, Specialization};
+use crate::recording::{Recorded, Recording, RecordingError};
+use cutile::tile_kernel::{
+    CompileOptions, TileFunctionKey, contains_cuda_function, kernel_cache_slot, retain_kernels,
+};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
+
+/// Records every specialization that this process launches from now on, and those it has launched,
+/// into a `kernels.json` for `Builder::replay`. The file is written anew whenever one comes up, so
+/// that a program which dies leaves what it had launched so far.
+///
+/// Call it after [`install`](fn@super::install). What is recorded is what was compiled, or was filled
+/// and then launched; where another store than ours is installed, it is looked for 20 times a
+/// second.
+///
+/// # Errors
+///
+/// Where the file cannot be written.
+pub fn record_to(path: impl Into<PathBuf>) -> Result<(), RecordingError> {
+    let path = path.into();
+    Recording::default().write(&path)?;
+    lock().recorder =
+        Some(Recorder { path, known: HashSet::new(), recording: Recording::default() });
+    static FINISH: Once = Once::new();
+    FINISH.call_once(|| {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::sleep(Duration::from_millis(50));
+                look();
+            }
+        });
+        // SAFETY: registers a function without arguments that does not unwind.
+        unsafe { atexit(at_exit) };
+    });
+    look();
+    Ok(())
+}
+
+unsafe extern "C" {
+    fn atexit(callback: extern "C" fn()) -> i32;
+}
+
+extern "C" fn at_exit() {
+    // A panic must not leave it; what was recorded before is in the file.
+    let _ = std::panic::catch_unwind(look);
+}
+
+/// Specializations that were launched and not embedded, as far as this crate's calls and its store
+/// have seen them, for `Builder::replay`. In [strict](super::Installer::strict) mode a bare launch
+/// fails before any store is asked: those are seen by [`launch!`](crate::launch) and
+/// [`require`](super::require) only.
+#[must_use]
+pub fn misses() -> Recording {
+    let mut recording = Recording::default();
+    recording.kernels.clone_from(&lock().missed);
+    recording
+}
+
+#[derive(Default)]
+struct Watched {
+    /// Kernels that `install` put into the cache, by the address of their validator: that stays
+    /// where it is while the kernel is there.
+    filled: HashSet<usize>,
+    missed: BTreeSet<Recorded>,
+    recorder: Option<Recorder>,
+    machines: HashMap<usize, Machine>,
+    graphs: HashMap<String, Vec<ModuleDigest>>,
+}
+
+struct Recorder {
+    path: PathBuf,
+    known: HashSet<TileFunctionKey>,
+    recording: Recording,
+}
+
+static WATCHED: Mutex<Option<Watched>> = Mutex::new(None);
+
+struct Locked(MutexGuard<'static, Option<Watched>>);
+
+impl std::ops::Deref for Locked {
+    type Target = Watched;
+
+    fn deref(&self) -> &Watched {
+        self.0.as_ref().expect("`lock` puts one there")
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Watched {
+        self.0.as_mut().expect("`lock` puts one there")
+    }
+}
+
+fn lock() -> Locked {
+    let mut guard = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    guard.get_or_insert_default();
+    Locked(guard)
+}
+
+/// Kernels that `install` has put into the cache.
+pub(super) fn filled(validators: impl IntoIterator<Item = usize>) {
+    lock().filled.extend(validators);
+}
+
+/// What is in the cache under a key.
+enum State {
+    /// Nothing yet: it is being compiled, or its compile failed.
+    Empty,
+    /// A kernel that a launch took.
+    Launched,
+    /// A kernel that `install` put there and no launch took yet.
+    Waiting,
+}
+
+fn state(key: &TileFunctionKey, filled: &HashSet<usize>) -> State {
+    if !contains_cuda_function(key) {
+        return State::Empty;
+    }
+    match kernel_cache_slot(key).get() {
+        None => State::Empty,
+        Some((kernel, _)) if filled.contains(&(Arc::as_ptr(&kernel.validator) as usize)) => {
+            // The cache has one reference, and each place that launched it another.
+            if Arc::strong_count(&kernel.function) > 1 { State::Launched } else { State::Waiting }
+        }
+        Some(_) => State::Launched,
+    }
+}
+
+/// Looks for keys that came up, and writes them down.
+pub(super) fn look() {
+    if lock().recorder.is_none() {
+        return;
+    }
+    let keys = all_keys();
+    let mut watched = lock();
+    let Watched { filled, recorder: Some(recorder), .. } = &mut *watched else { return };
+    let launched: Vec<TileFunctionKey> = keys
+        .into_iter()
+        .filter(|key| !recorder.known.contains(key))
+        .filter(|key| !matches!(state(key, filled), State::Waiting))
+        .collect();
+    if launched.is_empty() {
+        return;
+    }
+    let rows: Vec<Recorded> = launched.iter().filter_map(|key| watched.recorded(key)).collect();
+    if let Some(recorder) = &mut watched.recorder {
+        recorder.known.extend(launched);
+        recorder.recording.kernels.extend(rows);
+        // The run goes on without the file: it is the program's, not ours.
+        let _ = recorder.recording.write(&recorder.path);
+    }
+}
+
+/// The store was asked and had nothing embedded: keys without a kernel are being compiled.
+pub(super) fn missed_in_store() {
+    let keys = all_keys();
+    let mut watched = lock();
+    for key in keys {
+        if matches!(state(&key, &watched.filled), State::Empty) {
+            watched.miss(&key);
+        }
+    }
+}
+
+/// A key that is not embedded.
+pub(super) fn missed(key: &TileFunctionKey) {
+    lock().miss(key);
+}
+
+/// The specialization behind a key of this process.
+pub(super) fn specialization(key: &TileFunctionKey) -> Option<Specialization> {
+    lock().specialization(key)
+}
+
+fn all_keys() -> Vec<TileFunctionKey> {
+    let mut keys = Vec::new();
+    // SAFETY: the predicate keeps every kernel, so nothing is evicted.
+    unsafe {
+        retain_kernels(|key| {
+            keys.push(key.clone());
+            true
+        })
+    };
+    keys
+}
+
+impl Watched {
+    fn miss(&mut self, key: &TileFunctionKey) {
+        if let Some(row) = self.recorded(key) {
+            self.missed.insert(row);
+        }
+    }
+
+    fn recorded(&mut self, key: &TileFunctionKey) -> Option<Recorded> {
+        let default = codegen_row(CompileOptions::default().codegen);
+        Some(Recorded::new(self.specialization(key)?, default))
+    }
+
+    /// `None` for what links tile libraries: it cannot be embedded.
+    fn specialization(&mut self, key: &TileFunctionKey) -> Option<Specialization> {
+        let device = device_of(key)?;
+        let machine =
+            self.machines.entry(device).or_insert_with(|| Machine::of_device(device)).clone();
+        let name = key.module_name();
+        let graph = self
+            .graphs
+            .entry(name.to_owned())
+            .or_insert_with(|| match &linked_modules(name)[..] {
+                [(only, _)] => only.graph.clone(),
+                // Which of several it is only a compile tells; a build finds out.
+                _ => Vec::new(),
+            })
+            .clone();
+        row_of(key, &machine, graph).ok()
+    }
+}
