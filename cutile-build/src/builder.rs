@@ -1,46 +1,66 @@
 //! What a build script calls.
 
-use crate::assemble::Progress;
-use crate::bundle::{self, Contents, Written};
-use crate::compile::{Gathered, Jobs};
+use crate::bundle::{self, Contents, Shaders, Written};
 use crate::environment::{BuildEnv, RERUN_IF_ENV_CHANGED};
 use crate::error::BuildError;
+#[cfg(feature = "cuda")]
+use crate::kernels;
 use crate::package::MetadataConfig;
-use crate::rehearsal::{self, Setup, Warmup};
-use crate::targets::Target;
-use crate::toolkit::{SearchPlaces, Toolkit};
-use crate::virtual_gpu::VirtualGpu;
-use cutile::cutile_compiler::cuda_tile_runtime_utils::get_compiler_version;
-use cutile::tile_kernel::CompileOptions;
-use cutile_embed::cuda::row::codegen_row;
-use cutile_embed::manifest::Package;
-use std::collections::BTreeSet;
+#[cfg(feature = "cuda")]
+use crate::rehearsal::{self, Warmup};
+#[cfg(feature = "wgsl")]
+use crate::shader::{Declared, Generate, ShaderOptions, shader_options};
+#[cfg(feature = "cuda")]
+use crate::toolkit::SearchPlaces;
 use std::fmt;
-use std::io::Write;
 
-/// Compiles the kernels of the crate whose build script this is, for [`embed!`].
+/// Compiles the kernels and shaders of the crate whose build script this is, for [`embed!`].
 ///
-/// ```no_run
-/// # mod kernels { pub fn warmup() -> Result<(), cutile::error::Error> { Ok(()) } }
-/// // build.rs, with `#[path = "src/kernels.rs"] mod kernels;`
-/// cutile_build::Builder::from_metadata().warmup("app", kernels::warmup).build();
-/// ```
+#[cfg_attr(
+    feature = "cuda",
+    doc = "
+```no_run
+# mod kernels { pub fn warmup() -> Result<(), cutile::error::Error> { Ok(()) } }
+// build.rs, with `#[path = \"src/kernels.rs\"] mod kernels;`
+cutile_build::Builder::from_metadata().warmup(\"app\", kernels::warmup).build();
+```
+"
+)]
+/// # Kernels and shaders
+///
+/// Kernels are compiled where there is a warm-up, or `targets` are named; they need a toolkit. A
+/// crate with shaders only needs neither, and no CUDA header either where it turns the feature
+/// `cuda` of this crate off.
+///
+/// `CUTILE_BUILD=skip`, and a build on docs.rs, leave the kernels out. Shaders need nothing that
+/// could be missing there, so they are checked and lowered all the same.
 ///
 /// [`embed!`]: cutile_embed::embed
 #[derive(Default)]
 #[must_use]
 pub struct Builder {
-    targets: Option<Vec<String>>,
+    #[cfg(feature = "cuda")]
+    kernels: kernels::Asked,
+    #[cfg(feature = "cuda")]
     warmups: Vec<Warmup>,
+    #[cfg(feature = "wgsl")]
+    shaders: Declared,
+    #[cfg(feature = "wgsl")]
+    module: Option<Generate>,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let warmups: Vec<&str> = self.warmups.iter().map(|warmup| warmup.name.as_str()).collect();
-        f.debug_struct("Builder")
-            .field("targets", &self.targets)
-            .field("warmups", &warmups)
-            .finish()
+        let mut out = f.debug_struct("Builder");
+        #[cfg(feature = "cuda")]
+        {
+            let name = |warmup: &Warmup| warmup.name.clone();
+            let warmups: Vec<String> = self.warmups.iter().map(name).collect();
+            out.field("kernels", &self.kernels).field("warmups", &warmups);
+        }
+        #[cfg(feature = "wgsl")]
+        out.field("shaders", &self.shaders).field("module", &self.module);
+        out.finish()
     }
 }
 
@@ -54,8 +74,55 @@ impl Builder {
     /// both.
     ///
     /// Default: `targets` of `[package.metadata.cutile]`.
+    #[cfg(feature = "cuda")]
     pub fn targets<T: Into<String>>(mut self, targets: impl IntoIterator<Item = T>) -> Self {
-        self.targets = Some(targets.into_iter().map(Into::into).collect());
+        self.kernels.targets = Some(targets.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The targets of one kernel, `module::kernel`, where they are fewer: one that needs block-scaled
+    /// arithmetic, say, which sm_90 lacks. Launch it in a warm-up of its own: one that fails on a
+    /// target which its kernel is not compiled for is passed over.
+    ///
+    /// ```no_run
+    /// cutile_build::Builder::from_metadata()
+    ///     .targets_for("kernels::mxfp_gemm", ["sm_100", "sm_120"])
+    ///     .build();
+    /// ```
+    ///
+    /// Default: `targets-for` of `[package.metadata.cutile]`, and all targets.
+    #[cfg(feature = "cuda")]
+    pub fn targets_for<T: Into<String>>(
+        mut self,
+        kernel: impl Into<String>,
+        targets: impl IntoIterator<Item = T>,
+    ) -> Self {
+        let targets = targets.into_iter().map(Into::into).collect();
+        self.kernels.targets_for.insert(kernel.into(), targets);
+        self
+    }
+
+    /// Compiles what a run launched, besides the warm-ups: a file of `cargo cutile record`, below the
+    /// crate. May be called several times.
+    ///
+    /// A kernel that was edited since is compiled as it is now. One that is gone, or has other
+    /// parameters, is an error that says what changed.
+    ///
+    /// ```no_run
+    /// cutile_build::Builder::from_metadata().replay("kernels.json").build();
+    /// ```
+    #[cfg(feature = "cuda")]
+    pub fn replay(mut self, file: impl Into<std::path::PathBuf>) -> Self {
+        self.kernels.replay.push(file.into());
+        self
+    }
+
+    /// Stops the build where a kernel of the crate has no specialization at all.
+    ///
+    /// Default: a warning for each.
+    #[cfg(feature = "cuda")]
+    pub fn deny_uncovered(mut self) -> Self {
+        self.kernels.deny_uncovered = true;
         self
     }
 
@@ -64,6 +131,7 @@ impl Builder {
     /// GPU: real launches are recorded as well, and compute nothing.
     ///
     /// The name is for messages. May be called several times.
+    #[cfg(feature = "cuda")]
     pub fn warmup<E: fmt::Display>(
         mut self,
         name: impl Into<String>,
@@ -73,6 +141,68 @@ impl Builder {
             name: name.into(),
             run: Box::new(move || run().map_err(|error| error.to_string())),
         });
+        self
+    }
+
+    /// Globs of WGSL files below the crate, with `/` on every system, in addition to those of the
+    /// metadata: `*` matches within a folder, `**/` across folders. A glob starts with a folder,
+    /// and cargo runs the build script again when anything in that folder changes.
+    ///
+    /// ```no_run
+    /// cutile_build::Builder::from_metadata().shaders(["shaders/**/*.wgsl"]).build();
+    /// ```
+    ///
+    /// Default: `shaders` of `[package.metadata.cutile]`.
+    #[cfg(feature = "wgsl")]
+    pub fn shaders<G: Into<String>>(mut self, globs: impl IntoIterator<Item = G>) -> Self {
+        self.shaders.globs.extend(globs.into_iter().map(Into::into));
+        self
+    }
+
+    /// Options of one shader, in addition to those of the metadata. Two for one shader are an
+    /// error, wherever they are. May be called several times.
+    ///
+    /// ```no_run
+    /// use cutile_build::{Builder, Emit, ShaderOptions};
+    ///
+    /// Builder::from_metadata()
+    ///     .shader(ShaderOptions::new("shaders/scan.wgsl").features(["SUBGROUP"]))
+    ///     .shader(ShaderOptions::new("shaders/sum.wgsl").emit(Emit::SpirV))
+    ///     .build();
+    /// ```
+    ///
+    /// Default: `[[package.metadata.cutile.shader]]`.
+    #[cfg(feature = "wgsl")]
+    pub fn shader(mut self, options: ShaderOptions) -> Self {
+        self.shaders.options.push(options);
+        self
+    }
+
+    /// Generates `OUT_DIR/cutile_shaders.rs`: a module for each shader, with what loads it
+    /// (`SHADER`), its entry points, and a struct of its overrides. The crate depends on
+    /// `cutile-embed` by that name, and takes it in with
+    ///
+    /// ```text
+    /// include!(concat!(env!("OUT_DIR"), "/cutile_shaders.rs"));
+    /// ```
+    ///
+    /// so that `shaders/fx/blur.wgsl` is `shaders::fx::blur`.
+    ///
+    /// Default: no module.
+    #[cfg(feature = "wgsl")]
+    pub fn shader_module(mut self) -> Self {
+        self.module = Some(Generate::Plain);
+        self
+    }
+
+    /// [`shader_module`](Self::shader_module) with, for each bind group, a struct of what is bound
+    /// and the layout: `BindGroup0` and `LAYOUT_0`. The crate depends on `wgpu` by that name, in
+    /// the version of [`cutile-embed`](cutile_embed::shader).
+    ///
+    /// Default: no module.
+    #[cfg(feature = "wgsl")]
+    pub fn shader_module_for_wgpu(mut self) -> Self {
+        self.module = Some(Generate::Wgpu);
         self
     }
 
@@ -89,149 +219,161 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError`] says what was found, what was expected and what to do next. Kernels that did
-    /// compile stay in the build cache.
+    /// compile stay in the build cache. A bundle of a build before this one is gone then, and
+    /// `embed!` does not compile, whatever is done with the error.
+    #[cfg_attr(not(feature = "cuda"), allow(unused_mut, reason = "warm-ups are taken out of it"))]
     pub fn try_build(mut self) -> Result<(), BuildError> {
+        #[cfg(feature = "cuda")]
         rehearsal::run_if_child(&mut self.warmups);
         let env = BuildEnv::from_process()?;
-        let places = SearchPlaces::from_env();
-        print_reruns();
-        if let Some(reason) = env.skip_reason() {
-            return self.write_skipped(&env, &reason);
-        }
-        env.refuse_overrides()?;
-        let metadata = MetadataConfig::read(&env)?;
-        metadata.check_cutile(&get_compiler_version())?;
-        let targets = self.chosen_targets(&env, &metadata)?;
-        let toolkit = Toolkit::find(&places)?;
-        for file in toolkit.files() {
-            println!("cargo::rerun-if-changed={}", file.display());
-        }
-        let identity = toolkit.identity()?;
-        let out = env.out_dir();
-        let virtual_gpu =
-            VirtualGpu::build(&out.join("cutile-virtual-gpu"), env.rustc().as_os_str())?;
-        let scratch = tempfile::Builder::new()
-            .prefix("cutile-rehearsal-")
-            .tempdir_in(out)
-            .map_err(|error| BuildError::io("no folder for the rehearsals", out, error))?;
+        self.try_build_with(&env)
+    }
 
-        let program = env.device_debug_level()?;
-        let jobs = Jobs::start(&env, &toolkit, &identity);
-        let found = rehearsal::rehearse(
-            &Setup {
-                scratch: scratch.path(),
-                virtual_gpu: &virtual_gpu,
-                identity: &identity,
-                program,
-                script: codegen_row(CompileOptions::default().codegen),
-                library_path: env.library_path(),
-                parallel: env.parallel_jobs(),
-                timeout: env.timeout(),
-            },
-            &targets,
-            &|digest, job| jobs.submit(digest, job),
-        );
-        // Also when a warm-up failed: what compiles stays in the build cache.
-        let (recorded, report) = jobs.finish();
-        for note in &report.notes {
-            println!("cargo::warning={note}");
+    /// [`try_build`](Self::try_build) with cargo's environment given, and not that of the process.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_build_with(self, env: &BuildEnv) -> Result<(), BuildError> {
+        let result = self.run(env);
+        if result.is_err()
+            && let Err(error) = bundle::discard(env.out_dir())
+        {
+            eprintln!("{error}");
         }
-        let processes = report.processes;
-        let gathered = Gathered {
-            package: package(&env),
-            manifest_dir: env.manifest_dir.clone(),
-            identity: &identity,
-            recorded,
-            outcomes: report.outcomes,
-            reported: BTreeSet::new(),
-        };
-        let found = found?;
-        for kernel in found.uncovered() {
-            println!("cargo::warning=no warm-up launches {kernel}: it is not embedded");
-        }
-        let contents = gathered.contents(found, &targets, program)?;
-        for left_out in &contents.left_out {
-            println!(
-                "cargo::warning={} for {} is not embedded: {}",
-                left_out.kernel, left_out.target, left_out.reason
-            );
-        }
-        let written = bundle::write(&out.join("cutile"), &contents)?;
+        result
+    }
+
+    fn run(&self, env: &BuildEnv) -> Result<(), BuildError> {
+        print_reruns();
+        let metadata = MetadataConfig::read(env)?;
+        // First: they take no time, and what is wrong with them is known before a kernel is
+        // compiled.
+        let shaders = self.lower_shaders(env, &metadata)?;
+        let (mut contents, processes) = self.kernels(env, &metadata, &shaders)?;
+        contents.shaders = shaders;
+        let written = bundle::write(&env.out_dir().join("cutile"), &contents)?;
         eprintln!("{}", Summary { contents: &contents, written, processes });
         Ok(())
     }
 
-    fn chosen_targets(
+    #[cfg(feature = "wgsl")]
+    fn lower_shaders(
         &self,
         env: &BuildEnv,
         metadata: &MetadataConfig,
-    ) -> Result<Vec<Target>, BuildError> {
-        if let Some(targets) = env.targets()? {
-            return Ok(targets);
-        }
-        let (from, names) = match (&self.targets, metadata.targets()) {
-            (Some(names), _) => ("Builder::targets", names.as_slice()),
-            (None, Some(names)) => ("[package.metadata.cutile] targets", names),
-            (None, None) => return Err(BuildError::NoTargets),
+    ) -> Result<Shaders, BuildError> {
+        let manifest = env.manifest_dir.join("Cargo.toml");
+        let mut declared = Declared {
+            globs: metadata.shaders.clone(),
+            options: shader_options(&manifest, metadata)?,
         };
-        Ok(Target::parse_list(from, names)?)
+        declared.globs.extend_from_slice(&self.shaders.globs);
+        declared.options.extend_from_slice(&self.shaders.options);
+        let watch = &mut |path: &str| println!("cargo::rerun-if-changed={path}");
+        let (name, root) = (&env.package_name, &env.manifest_dir);
+        let (shaders, module) = declared.lower(name, root, self.module, watch)?;
+        bundle::write_module(env.out_dir(), module.as_deref())?;
+        Ok(shaders)
     }
 
-    /// An empty bundle that says why, so that the crate compiles and the program says it.
-    fn write_skipped(&self, env: &BuildEnv, reason: &str) -> Result<(), BuildError> {
-        let contents = Contents {
-            package: package(env),
-            cutile: get_compiler_version(),
-            toolkit: None,
-            codegen: env.device_debug_level()?,
-            skipped: Some(reason.to_owned()),
-            left_out: Vec::new(),
-            targets: Vec::new(),
-        };
-        bundle::write(&env.out_dir().join("cutile"), &contents)?;
-        println!("cargo::warning=no GPU kernels are embedded: {reason}");
-        Ok(())
+    #[cfg(not(feature = "wgsl"))]
+    fn lower_shaders(
+        &self,
+        _: &BuildEnv,
+        metadata: &MetadataConfig,
+    ) -> Result<Shaders, BuildError> {
+        if !metadata.shaders.is_empty() || !metadata.shader.is_empty() {
+            println!(
+                "cargo::warning=Cargo.toml names shaders, and cutile-build is without its feature \
+                 `wgsl`: they are not embedded"
+            );
+        }
+        Ok(Shaders::default())
+    }
+
+    /// What the bundle has of kernels, and how often tileiras ran; `None` where it was not asked.
+    #[cfg(feature = "cuda")]
+    fn kernels(
+        &self,
+        env: &BuildEnv,
+        metadata: &MetadataConfig,
+        shaders: &Shaders,
+    ) -> Result<(Contents, Option<usize>), BuildError> {
+        // Targets in the environment are for the crates of a workspace that have kernels.
+        let asked_for = !self.warmups.is_empty()
+            || !self.kernels.replay.is_empty()
+            || self.kernels.targets.is_some()
+            || metadata.targets().is_some();
+        if !asked_for && !shaders.rows.is_empty() {
+            return Ok((Contents::without_kernels(env.package()), None));
+        }
+        SearchPlaces::variables().into_iter().for_each(rerun_if_env_changed);
+        if let Some(reason) = env.skip_reason() {
+            return Ok((kernels::skipped(env, &reason)?, None));
+        }
+        let (contents, processes) = kernels::build(env, metadata, &self.kernels)?;
+        Ok((contents, Some(processes)))
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn kernels(
+        &self,
+        env: &BuildEnv,
+        metadata: &MetadataConfig,
+        shaders: &Shaders,
+    ) -> Result<(Contents, Option<usize>), BuildError> {
+        if shaders.rows.is_empty() {
+            return Err(BuildError::NoShaders);
+        }
+        let mut contents = Contents::without_kernels(env.package());
+        if metadata.targets().is_some() {
+            contents.skipped = Some("cutile-build is without its feature `cuda`".to_owned());
+        }
+        Ok((contents, None))
     }
 }
 
-fn package(env: &BuildEnv) -> Package {
-    Package { name: env.package_name.clone(), version: env.package_version.clone() }
+fn rerun_if_env_changed(name: &str) {
+    println!("cargo::rerun-if-env-changed={name}");
 }
 
 /// Cargo runs the script again when one of these changes. The kernels are not among them: they are
 /// part of the script, which cargo compiles and runs again when they change.
 fn print_reruns() {
-    for name in RERUN_IF_ENV_CHANGED.into_iter().chain(SearchPlaces::variables()) {
-        println!("cargo::rerun-if-env-changed={name}");
-    }
+    RERUN_IF_ENV_CHANGED.into_iter().for_each(rerun_if_env_changed);
     println!("cargo::rerun-if-changed=Cargo.toml");
-}
-
-/// Where a person can see it: cargo keeps what a build script prints to itself.
-pub(crate) fn show(progress: &Progress) {
-    eprintln!("{progress}");
-    if let Ok(mut terminal) = std::fs::File::options().write(true).open("/dev/tty") {
-        let _ = writeln!(terminal, "cutile-build: {progress}");
-    }
 }
 
 struct Summary<'a> {
     contents: &'a Contents,
     written: Written,
-    processes: usize,
+    /// `None` where no kernels were asked for.
+    processes: Option<usize>,
 }
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Written { kernels, images, bytes } = self.written;
-        let targets: Vec<&str> =
-            self.contents.targets.iter().map(|(target, _)| target.as_str()).collect();
-        write!(
-            f,
-            "cutile-build: {kernels} specializations, {images} images, {bytes} bytes for {}; \
-             tileiras ran {} times",
-            targets.join(", "),
-            self.processes
-        )
+        let Written { kernels, images, bytes, shaders, shader_bytes } = self.written;
+        f.write_str("cutile-build: ")?;
+        if let Some(processes) = self.processes {
+            let targets: Vec<&str> =
+                self.contents.targets.iter().map(|(target, _)| target.as_str()).collect();
+            write!(
+                f,
+                "{kernels} specializations, {images} images, {bytes} bytes for {}; tileiras ran \
+                 {processes} times",
+                targets.join(", ")
+            )?;
+        }
+        if shaders > 0 {
+            let and = if self.processes.is_some() { "; " } else { "" };
+            let artifacts: usize =
+                self.contents.shaders.rows.iter().map(|row| row.artifacts.len()).sum();
+            write!(f, "{and}{shaders} shaders in {artifacts} forms, {shader_bytes} bytes")?;
+        } else if self.processes.is_none() {
+            f.write_str("nothing is embedded")?;
+        }
+        Ok(())
     }
 }

@@ -5,17 +5,20 @@
 //!   manifest.json            for people and tools
 //!   index.bin                for install: per target, its specializations
 //!   images-<target>.pack     one a target
+//!   shaders.pack             where there are shaders
+//! OUT_DIR/cutile_shaders.rs  the generated module, where it is asked for: not embedded
 //! ```
 //!
 //! The same contents give the same bytes. A file whose bytes do not change is not written again,
-//! and one that no longer belongs there is removed.
+//! and one that no longer belongs there is removed. A build that fails removes what `embed!` and the
+//! program would take, so that neither takes the one before.
 
 use crate::error::BuildError;
 use cutile_embed::index::{Index, IndexRow, IndexTarget, encode_rows};
 use cutile_embed::key::{key_bytes, key_text};
 use cutile_embed::manifest::{
-    Codegen, ImageRow, LeftOut, MANIFEST_SCHEMA, Manifest, ManifestRow, Package, Specialization,
-    ToolkitIdentity, Validator,
+    Codegen, ImageRow, LeftOut, MANIFEST_SCHEMA, Manifest, ManifestRow, Package, ShaderRow,
+    Specialization, ToolkitIdentity, Validator,
 };
 use cutile_embed::pack::PackWriter;
 use sha2::{Digest, Sha256};
@@ -47,6 +50,32 @@ pub(crate) struct Contents {
     pub(crate) left_out: Vec<LeftOut>,
     /// By target, in the order of their numbers.
     pub(crate) targets: Vec<(String, BTreeMap<Specialization, Image>)>,
+    pub(crate) shaders: Shaders,
+}
+
+impl Contents {
+    /// Those of a crate without kernels: nothing in them depends on CUDA, nor on the profile.
+    pub(crate) fn without_kernels(package: Package) -> Self {
+        Self {
+            package,
+            cutile: String::new(),
+            toolkit: None,
+            codegen: Codegen::Optimized { level: 3, lineinfo: false },
+            skipped: None,
+            left_out: Vec::new(),
+            targets: Vec::new(),
+            shaders: Shaders::default(),
+        }
+    }
+}
+
+/// The shaders of a bundle.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shaders {
+    /// By path.
+    pub(crate) rows: Vec<ShaderRow>,
+    /// Entries of the pack, by key.
+    pub(crate) entries: BTreeMap<[u8; 32], Vec<u8>>,
 }
 
 /// Counts for the summary.
@@ -55,7 +84,14 @@ pub(crate) struct Written {
     pub(crate) kernels: usize,
     pub(crate) images: usize,
     pub(crate) bytes: u64,
+    pub(crate) shaders: usize,
+    pub(crate) shader_bytes: u64,
 }
+
+/// The name of the shaders' pack.
+const SHADERS: &str = "shaders.pack";
+/// The name of the generated module, beside the bundle.
+const MODULE: &str = "cutile_shaders.rs";
 
 /// Writes the bundle into `dir`.
 pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildError> {
@@ -89,6 +125,17 @@ pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildErr
         sections.push((target.as_str(), encode_rows(&rows), rows));
     }
     written.kernels = specializations.len();
+    if !contents.shaders.entries.is_empty() {
+        let mut pack = PackWriter::new(&contents.package.name, &contents.package.version);
+        for (key, entry) in &contents.shaders.entries {
+            pack.insert(*key, entry.clone())
+                .map_err(|error| failed(io::Error::other(error.to_string())))?;
+        }
+        let pack = pack.finish();
+        written.shaders = contents.shaders.rows.len();
+        written.shader_bytes = pack.len() as u64;
+        files.insert(SHADERS.to_owned(), pack);
+    }
     let index = Index {
         package: &contents.package.name,
         package_version: &contents.package.version,
@@ -116,6 +163,38 @@ pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildErr
         write_if_changed(&dir.join(name), bytes).map_err(failed)?;
     }
     Ok(written)
+}
+
+/// Writes the generated module, or removes the one of a build that asked for it.
+#[cfg(feature = "wgsl")]
+pub(crate) fn write_module(out_dir: &Path, text: Option<&str>) -> Result<(), BuildError> {
+    let path = out_dir.join(MODULE);
+    match text {
+        Some(text) => write_if_changed(&path, text.as_bytes()),
+        None => remove(&path),
+    }
+    .map_err(|error| BuildError::io("the module of the shaders cannot be written", &path, error))
+}
+
+/// Removes what a crate would embed or include of a build before this one, which failed. A build
+/// script can pass over an error; without these files the crate does not compile.
+pub(crate) fn discard(out_dir: &Path) -> Result<(), BuildError> {
+    let dir = out_dir.join("cutile");
+    let [index, manifest, shaders] =
+        ["index.bin", "manifest.json", SHADERS].map(|name| dir.join(name));
+    for path in [index, manifest, shaders, out_dir.join(MODULE)] {
+        remove(&path).map_err(|error| {
+            BuildError::io("what a build before this one made cannot be removed", &path, error)
+        })?;
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -159,6 +238,7 @@ fn manifest(contents: &Contents) -> Manifest {
                 images,
             })
             .collect(),
+        shaders: contents.shaders.rows.clone(),
     }
 }
 
@@ -220,6 +300,7 @@ mod tests {
             skipped: None,
             left_out: vec![],
             targets: targets.iter().map(|target| ((*target).to_owned(), images(1))).collect(),
+            shaders: Shaders::default(),
         }
     }
 
@@ -227,7 +308,7 @@ mod tests {
     fn specializations_share_an_image() {
         let dir = tempfile::tempdir().unwrap();
         let written = write(dir.path(), &contents(&["sm_90"])).unwrap();
-        assert_eq!(written, Written { kernels: 3, images: 2, bytes: 80 });
+        assert_eq!(written, Written { kernels: 3, images: 2, bytes: 80, ..Written::default() });
         let pack = fs::read(dir.path().join("images-sm_90.pack")).unwrap();
         assert_eq!(Pack::parse(&pack).unwrap().len(), 2);
     }

@@ -1,7 +1,7 @@
 //! From what the rehearsals found to the contents of a bundle.
 
 use crate::assemble::{Assembler, Job, Outcomes, Pool, PoolOptions, Report, has_function};
-use crate::bundle::{Contents, Image, sha256};
+use crate::bundle::{Contents, Image, Shaders, sha256};
 use crate::environment::BuildEnv;
 use crate::error::{BuildError, FailedJob};
 use crate::rehearsal::{Rehearsal, Row};
@@ -33,7 +33,7 @@ impl Jobs {
         let toolkit = toolkit.clone();
         let assembler = Assembler::new(identity.digest(), move |tmp| toolkit.command(tmp));
         let mut options = PoolOptions::from_env(env);
-        options.progress = Some(Arc::new(crate::builder::show));
+        options.progress = Some(Arc::new(crate::kernels::show));
         Self { pool: Pool::start(assembler, options), recorded: Mutex::default() }
     }
 
@@ -130,6 +130,7 @@ impl Gathered<'_> {
             skipped: None,
             left_out,
             targets: by_target,
+            shaders: Shaders::default(),
         })
     }
 

@@ -28,6 +28,27 @@ pub(crate) fn declared_kernels() -> BTreeSet<Declared> {
     declared
 }
 
+/// The kernel of this name.
+pub(crate) fn find_function(module: &Module, name: &str) -> Option<syn::ItemFn> {
+    let mut found = None;
+    each_function(module.ast(), &mut |function| {
+        if function.sig.ident == name && is_entry(function) {
+            found = Some(function.clone());
+        }
+    });
+    found
+}
+
+/// The parameters of a kernel that its launcher's key knows by name, and whether each is a tensor.
+pub(crate) fn parameters(function: &syn::ItemFn) -> Vec<(String, bool)> {
+    let parameter = |input: &syn::FnArg| {
+        let syn::FnArg::Typed(typed) = input else { return None };
+        let syn::Pat::Ident(name) = &*typed.pat else { return None };
+        Some((name.ident.to_string(), matches!(*typed.ty, syn::Type::Reference(_))))
+    };
+    function.sig.inputs.iter().filter_map(parameter).collect()
+}
+
 /// `file:line` of a function of a module.
 pub(crate) fn location(module: &Module, function: &str) -> Option<String> {
     let mut found = None;
@@ -61,6 +82,17 @@ fn is_entry(function: &syn::ItemFn) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tensors_are_told_from_scalars() {
+        let function: syn::ItemFn = syn::parse_str(
+            "fn f<const S: [i32; 1]>(z: &mut Tensor<f32, S>, x: &Tensor<f32, S>, n: i32, p: *mut f32) {}",
+        )
+        .unwrap();
+        let found = parameters(&function);
+        let found: Vec<_> = found.iter().map(|(name, tensor)| (name.as_str(), *tensor)).collect();
+        assert_eq!(found, [("z", true), ("x", true), ("n", false), ("p", false)]);
+    }
 
     #[test]
     fn entries_are_found_however_they_are_spelled_and_nested() {

@@ -2,7 +2,7 @@
 //!
 //! | variable | what it does | default |
 //! |---|---|---|
-//! | `CUTILE_BUILD` | `skip`: embeds nothing, and says so | builds |
+//! | `CUTILE_BUILD` | `skip`: embeds no kernels, and says so; shaders need no toolkit | builds |
 //! | `CUTILE_BUILD_TARGETS` | `sm_80,sm_90`: goes before the metadata | the metadata |
 //! | `CUTILE_BUILD_JOBS` | at most this many tileiras processes at once | cargo's `-j`, else the cores |
 //! | `CUTILE_BUILD_MEMORY` | `4G`: memory that they may take together | 75 % of what is available |
@@ -15,7 +15,7 @@
 //! [`toolkit`](crate::toolkit).
 
 use crate::targets::{Target, TargetError};
-use cutile_embed::manifest::Codegen;
+use cutile_embed::manifest::{Codegen, Package};
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -210,7 +210,7 @@ impl BuildEnv {
         })
     }
 
-    /// Why nothing is to be built, if nothing is.
+    /// Why no kernels are to be built, if none are.
     #[must_use]
     pub fn skip_reason(&self) -> Option<String> {
         match (self.skip, self.docs_rs) {
@@ -309,6 +309,12 @@ impl BuildEnv {
     pub(crate) fn internal(name: &str) -> Option<OsString> {
         #[allow(clippy::disallowed_methods, reason = "this is the one place that reads them")]
         std::env::var_os(name)
+    }
+
+    /// The crate that is being built.
+    #[must_use]
+    pub fn package(&self) -> Package {
+        Package { name: self.package_name.clone(), version: self.package_version.clone() }
     }
 
     /// Cargo's `OUT_DIR`.

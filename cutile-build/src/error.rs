@@ -3,9 +3,16 @@
 use crate::assemble::JobError;
 use crate::environment::EnvError;
 use crate::package::PackageError;
+#[cfg(feature = "wgsl")]
+use crate::shader::ShaderConfigError;
 use crate::targets::TargetError;
 use crate::toolkit::ToolkitError;
 use crate::virtual_gpu::VirtualGpuError;
+use cutile_embed::recording::RecordingError;
+#[cfg(feature = "wgsl")]
+use cutile_embed::shader::ShaderError;
+#[cfg(feature = "wgsl")]
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -21,6 +28,8 @@ pub enum BuildError {
     Targets(TargetError),
     /// No target is named anywhere.
     NoTargets,
+    /// No shader is named anywhere, and kernels are not this build's.
+    NoShaders,
     /// `[package.metadata.cutile]` cannot be read or used.
     Package(PackageError),
     /// The toolkit is missing or cannot be used.
@@ -41,6 +50,20 @@ pub enum BuildError {
         /// One text a failure.
         failures: Vec<String>,
     },
+    /// A recording cannot be read.
+    Recording(RecordingError),
+    /// Kernels without a specialization, where that is denied.
+    Uncovered {
+        /// As `module::kernel`.
+        kernels: Vec<String>,
+    },
+    /// A kernel that does not exist has targets of its own.
+    UnknownKernel {
+        /// As it is written.
+        name: String,
+        /// The kernel with the most similar name.
+        nearest: String,
+    },
     /// tileiras made no usable image of some kernels.
     Jobs {
         /// The crate that is being built.
@@ -49,6 +72,19 @@ pub enum BuildError {
         failed: Vec<FailedJob>,
         /// How many images were made; they stay in the build cache.
         compiled: usize,
+    },
+    /// Shaders are wrong, or what is asked for of them.
+    #[cfg(feature = "wgsl")]
+    #[non_exhaustive]
+    Shaders {
+        /// The crate that is being built.
+        package: String,
+        /// What is wrong with globs, paths and options.
+        problems: Vec<ShaderConfigError>,
+        /// What is wrong with shaders; one can be wrong in more than one way.
+        failed: Vec<ShaderError>,
+        /// How many shaders are right.
+        ok: usize,
     },
 }
 
@@ -81,7 +117,10 @@ impl FailedJob {
 
 impl BuildError {
     /// A file or folder cannot be used.
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "what writes bundles uses it"))]
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "wgsl")),
+        allow(dead_code, reason = "what writes bundles uses it")
+    )]
     pub(crate) fn io(what: impl Into<String>, path: impl AsRef<Path>, source: io::Error) -> Self {
         Self::Io { what: what.into(), path: path.as_ref().to_owned(), source }
     }
@@ -106,6 +145,11 @@ impl fmt::Display for BuildError {
                 "no GPU to compile for is named; write `targets = [\"sm_90\"]` under \
                  [package.metadata.cutile] in Cargo.toml, or set CUTILE_BUILD_TARGETS=sm_90",
             ),
+            Self::NoShaders => f.write_str(
+                "no shader is named; write `shaders = [\"shaders/**/*.wgsl\"]` under \
+                 [package.metadata.cutile] in Cargo.toml, or call Builder::shaders. For kernels, \
+                 cutile-build needs its feature `cuda`",
+            ),
             Self::Package(error) => error.fmt(f),
             Self::Toolkit(error) => error.fmt(f),
             Self::VirtualGpu(error) => error.fmt(f),
@@ -114,6 +158,19 @@ impl fmt::Display for BuildError {
                 f.write_str("the kernels could not be recorded on virtual GPUs")?;
                 failures.iter().try_for_each(|failure| write!(f, "\n\n{failure}"))
             }
+            Self::Recording(error) => error.fmt(f),
+            Self::Uncovered { kernels } => {
+                f.write_str("deny_uncovered() is set, and some kernels are not embedded:")?;
+                kernels
+                    .iter()
+                    .try_for_each(|kernel| write!(f, "\n  no warm-up launches {kernel}"))?;
+                f.write_str("\nLaunch each in a warm-up, or replay a recording that has it")
+            }
+            Self::UnknownKernel { name, nearest } => write!(
+                f,
+                "targets_for names {name}, and no kernel of this crate is called that; did you \
+                 mean {nearest}?"
+            ),
             Self::Jobs { package, failed, compiled } => {
                 write!(
                     f,
@@ -123,6 +180,19 @@ impl fmt::Display for BuildError {
                     failed.len() + compiled
                 )?;
                 failed.iter().try_for_each(|job| write!(f, "\n\n{job}"))
+            }
+            #[cfg(feature = "wgsl")]
+            Self::Shaders { package, problems, failed, ok } => {
+                let wrong: BTreeSet<&str> =
+                    failed.iter().map(|error| error.path.as_str()).collect();
+                if wrong.is_empty() {
+                    write!(f, "crate {package}: its shaders cannot be built")?;
+                } else {
+                    let (wrong, all) = (wrong.len(), wrong.len() + ok);
+                    write!(f, "crate {package}: {wrong} of {all} shaders cannot be built")?;
+                }
+                problems.iter().try_for_each(|problem| write!(f, "\n\n{problem}"))?;
+                failed.iter().try_for_each(|error| write!(f, "\n\n{error}"))
             }
         }
     }
@@ -134,13 +204,24 @@ impl Error for BuildError {
             Self::Environment(error) => error.source(),
             Self::Targets(error) => error.source(),
             Self::Package(error) => error.source(),
+            Self::Recording(error) => error.source(),
             Self::Toolkit(error) => error.source(),
             Self::VirtualGpu(error) => error.source(),
             Self::Io { source, .. } => Some(source),
             Self::Jobs { failed, .. } => {
                 failed.first().map(|job| &job.error as &(dyn Error + 'static))
             }
-            Self::NoTargets | Self::Rehearsal { .. } => None,
+            #[cfg(feature = "wgsl")]
+            Self::Shaders { problems, failed, .. } => match (problems.first(), failed.first()) {
+                (Some(problem), _) => Some(problem),
+                (None, Some(error)) => Some(error),
+                (None, None) => None,
+            },
+            Self::NoTargets
+            | Self::NoShaders
+            | Self::Uncovered { .. }
+            | Self::UnknownKernel { .. }
+            | Self::Rehearsal { .. } => None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Compiles the cuTile kernels of a crate ahead of time, from its build script.
+//! Compiles the cuTile kernels of a crate ahead of time, and checks and lowers its WGSL shaders, from
+//! its build script.
 //!
 //! ```no_run
 //! # mod kernels { pub fn warmup() -> Result<(), String> { Ok(()) } }
@@ -15,14 +16,17 @@
 //! | [`environment`], [`package`], [`targets`] | what it is told |
 //! | [`toolkit`] | the CUDA toolkit: find it, identify it, run it |
 //! | [`virtual_gpu`] | a driver that records and computes nothing, and the recording assembler |
+//! | `shader` | WGSL: found, checked, lowered, described; needs the feature `wgsl` only |
+//! | `kernels` | kernels, from the warm-ups to the contents of a bundle |
+//! | `lengths` | `any_length`: a launch for each class of a length |
 //! | `rehearsal` | runs the warm-ups on it, one child process per target |
 //! | [`assemble`] | jobs through tileiras: in parallel, each once, the build cache first |
 //! | `bundle` | writes what is embedded |
 
 pub mod assemble;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "wgsl"))]
 mod builder;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "wgsl"))]
 mod bundle;
 #[cfg(feature = "cuda")]
 mod compile;
@@ -30,13 +34,23 @@ mod compile;
 mod coverage;
 pub mod environment;
 pub mod error;
+#[cfg(feature = "cuda")]
+mod kernels;
+#[cfg(feature = "cuda")]
+mod lengths;
 pub mod package;
 #[cfg(feature = "cuda")]
 mod rehearsal;
+#[cfg(feature = "wgsl")]
+mod shader;
 pub mod targets;
 pub mod toolkit;
 pub mod virtual_gpu;
 
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "wgsl"))]
 pub use builder::Builder;
 pub use error::BuildError;
+#[cfg(feature = "cuda")]
+pub use lengths::{LENGTHS, any_length, any_length_of};
+#[cfg(feature = "wgsl")]
+pub use shader::{Emit, ShaderConfigError, ShaderOptions};

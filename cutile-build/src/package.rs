@@ -73,8 +73,12 @@ pub enum PackageError {
     UnknownKey {
         /// The manifest.
         manifest: PathBuf,
+        /// The table.
+        table: &'static str,
         /// The key.
         key: String,
+        /// The keys that it can have.
+        valid: &'static [&'static str],
     },
     /// A value of another type.
     WrongType {
@@ -98,7 +102,6 @@ pub enum PackageError {
 
 impl fmt::Display for PackageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let valid = KEYS.join(", ");
         match self {
             Self::PathNotUtf8 { path } => write!(
                 f,
@@ -114,12 +117,12 @@ impl fmt::Display for PackageError {
                 "cargo lists no package for {}; is CARGO_MANIFEST_DIR that of a package?",
                 manifest.display()
             ),
-            Self::UnknownKey { manifest, key } => write!(
+            Self::UnknownKey { manifest, table, key, valid } => write!(
                 f,
-                "{}: [package.metadata.cutile] has the unknown key `{key}`; did you mean `{}`? \
-                 Valid keys: {valid}",
+                "{}: {table} has the unknown key `{key}`; did you mean `{}`? Valid keys: {}",
                 manifest.display(),
-                nearest(key, &KEYS).unwrap_or(KEYS[0])
+                nearest(key, valid).unwrap_or_default(),
+                valid.join(", ")
             ),
             Self::WrongType { manifest, key, expected, found } => write!(
                 f,
@@ -228,7 +231,9 @@ impl MetadataConfig {
                 _ => {
                     return Err(PackageError::UnknownKey {
                         manifest: manifest.to_owned(),
+                        table: "[package.metadata.cutile]",
                         key: key.clone(),
+                        valid: &KEYS,
                     });
                 }
             }
@@ -284,7 +289,7 @@ fn cutile_requirements(package: &Package) -> Vec<CutileRequirement> {
         .collect()
 }
 
-fn strings(value: &Value) -> Option<Vec<String>> {
+pub(crate) fn strings(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|one| one.as_str().map(Into::into)).collect()
 }
 

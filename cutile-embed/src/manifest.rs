@@ -19,6 +19,9 @@
 //! | `skipped` | why nothing was built, or `null` |
 //! | `left_out` | specializations that were seen and not embedded, with the reason |
 //! | `kernels` | one row a specialization, with an image per target |
+//! | `shaders` | one row a shader: what it declares, and what it was lowered to |
+//!
+//! Where there are shaders only, `cutile` is empty, and `codegen` the level of an optimized build.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,13 +52,13 @@ pub struct ToolkitIdentity {
 }
 
 /// What one crate embeds, for people and tools.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`MANIFEST_SCHEMA`].
     pub schema: u32,
     /// The crate that embeds.
     pub package: Package,
-    /// Version of the cutile crates.
+    /// Version of the cutile crates; empty where there are no kernels.
     pub cutile: String,
     /// The programs that made the images; `None` in a skipped build.
     pub toolkit: Option<ToolkitIdentity>,
@@ -69,6 +72,9 @@ pub struct Manifest {
     pub left_out: Vec<LeftOut>,
     /// One row a specialization.
     pub kernels: Vec<ManifestRow>,
+    /// One row a shader, by path.
+    #[serde(default)]
+    pub shaders: Vec<ShaderRow>,
 }
 
 /// A specialization that was seen and not embedded.
@@ -335,4 +341,93 @@ pub enum Atom {
         /// Length of a tile.
         tile: i32,
     },
+}
+
+/// A shader: what it declares, and what it was lowered to. Entry points, overrides and bindings are
+/// those of the module after it was compacted to the entry points that were asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShaderRow {
+    /// Path below the crate, with `/` on every system.
+    pub path: String,
+    /// SHA-256 of the text, 64 hex.
+    pub sha256: String,
+    /// Version of the naga that lowered it.
+    pub naga: String,
+    /// The wgpu features that it may use, by wgpu's names, sorted.
+    pub features: Vec<String>,
+    /// Those of naga's capabilities that it cannot do without, by naga's names.
+    pub capabilities: Vec<String>,
+    /// In the order of the text.
+    pub entry_points: Vec<EntryPointRow>,
+    /// In the order of the text.
+    pub overrides: Vec<OverrideRow>,
+    /// What its entry points use, by group and binding.
+    pub bindings: Vec<BindingRow>,
+    /// What is in `shaders.pack`.
+    pub artifacts: Vec<ArtifactRow>,
+}
+
+/// An entry point of a shader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryPointRow {
+    /// Its name.
+    pub name: String,
+    /// As WGSL's attribute: `compute`, `vertex`, `fragment` …
+    pub stage: String,
+    /// Invocations of a workgroup; `None` where the stage has none, or an override decides.
+    pub workgroup_size: Option<[u32; 3]>,
+}
+
+/// An override of a shader.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OverrideRow {
+    /// Its name.
+    pub name: String,
+    /// Its `@id`; with one, a value is given to the id and not to the name.
+    pub id: Option<u16>,
+    /// Its type in WGSL.
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// Whether it has a default. A program must give a value to one without.
+    pub has_default: bool,
+    /// The default, where it is a number: it can also be an expression.
+    pub default: Option<f64>,
+}
+
+/// What a shader expects to be bound.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingRow {
+    /// `@group`.
+    pub group: u32,
+    /// `@binding`.
+    pub binding: u32,
+    /// The variable.
+    pub name: String,
+    /// WGSL's address space: `uniform`, `storage`, or `handle` for textures and samplers.
+    pub space: String,
+    /// The variable's type in WGSL.
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// `read`, `write`, `read_write` or `atomic`.
+    pub access: String,
+    /// The smallest buffer in bytes that can be bound, with one element of a runtime-sized array;
+    /// `None` where it is no buffer.
+    pub min_size: Option<u64>,
+}
+
+/// A form of a shader in `shaders.pack`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArtifactRow {
+    /// `ir`, `spirv` or `wgsl`.
+    pub kind: String,
+    /// The entry points it was asked for with; empty: all.
+    pub entry_points: Vec<String>,
+    /// Override to value. IR keeps its overrides and has none.
+    pub constants: BTreeMap<String, f64>,
+    /// The key in the pack, 64 hex.
+    pub key: String,
+    /// Length in bytes, without the entry's header.
+    pub bytes: u64,
+    /// SHA-256 of those bytes, 64 hex.
+    pub sha256: String,
 }

@@ -1,6 +1,7 @@
 //! The child: a build script on a virtual GPU.
 
-use super::{DIR_ENV, Declared, Keep, Line, PASS_ENV, Pass, Row};
+use super::replay::SourceHashes;
+use super::{DIR_ENV, Declared, Keep, Line, PASS_ENV, Pass, REPLAY_FILE, Row};
 use crate::coverage::{declared_kernels, location};
 use crate::environment::BuildEnv;
 use crate::virtual_gpu::placeholder_digest;
@@ -15,6 +16,7 @@ use cutile_embed::cuda::row::{Machine, codegen_row, row_of, validator_row};
 use cutile_embed::entry::EntryHeader;
 use cutile_embed::key::key_text;
 use cutile_embed::manifest::Codegen;
+use cutile_embed::recording::Recorded;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Write};
@@ -79,7 +81,18 @@ fn rehearse(dir: &Path, pass: &Pass, warmups: SendWarmups) -> Result<(), String>
         let failed = Line::Failed { warmup: warmup.name.clone(), what, after: child.last.clone() };
         child.write(&failed)?;
     }
+    let (rows, hashes) = replay_of(dir)?;
+    child.replay(&rows, &hashes)?;
     child.write(&Line::End)
+}
+
+/// The rows to replay and the hashes of their modules, where the parent left some.
+fn replay_of(dir: &Path) -> Result<(Vec<Recorded>, SourceHashes), String> {
+    match std::fs::read(dir.join(REPLAY_FILE)) {
+        Ok(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Default::default()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Stops where a real driver was loaded before the virtual one, or another one was found first.
@@ -104,9 +117,9 @@ fn on_the_virtual_gpu(target: &str) -> Result<(), String> {
 }
 
 /// Builds a module's syntax tree.
-type Build = fn() -> Module;
+pub(super) type Build = fn() -> Module;
 
-struct Child<'a> {
+pub(super) struct Child<'a> {
     pass: &'a Pass,
     out: File,
     machine: Machine,
@@ -149,14 +162,22 @@ impl<'a> Child<'a> {
         Ok(child)
     }
 
-    fn write(&mut self, line: &Line) -> Result<(), String> {
+    pub(super) fn script_codegen(&self) -> Codegen {
+        codegen_row(self.script.codegen)
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    pub(super) fn write(&mut self, line: &Line) -> Result<(), String> {
         let mut text = serde_json::to_string(line).map_err(|error| error.to_string())?;
         text.push('\n');
         self.out.write_all(text.as_bytes()).map_err(|error| error.to_string())
     }
 
     /// Writes a row for every kernel that came into cutile's in-memory cache since the last call.
-    fn collect(&mut self, warmup: &str) -> Result<(), String> {
+    pub(super) fn collect(&mut self, warmup: &str) -> Result<(), String> {
         let mut keys = Vec::new();
         // SAFETY: the predicate keeps every kernel, so nothing is evicted.
         unsafe {
@@ -311,7 +332,7 @@ fn loaded_image(module: sys::CUmodule) -> Result<&'static [u8], String> {
     Ok(unsafe { std::slice::from_raw_parts(start, len) })
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     panic
         .downcast_ref::<String>()
         .map(String::as_str)

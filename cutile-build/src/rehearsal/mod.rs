@@ -7,11 +7,14 @@
 //! | file | written by | what |
 //! |---|---|---|
 //! | `tileiras-version`, `tileiras-list-versions` | parent | what the recording assembler answers |
+//! | `replay.json` | parent | rows of a recording, and hashes of the modules they name |
 //! | `jobs/<digest>.job` | recording assembler | bytecode and options, as they come |
 //! | `rows.jsonl` | child | [`Line`]s, as they come |
 
 mod child;
 mod parent;
+mod replay;
+pub(crate) mod source_hash;
 
 pub(crate) use child::{Warmup, run_if_child};
 pub(crate) use parent::{Rehearsal, Setup, rehearse};
@@ -23,6 +26,8 @@ use serde::{Deserialize, Serialize};
 const DIR_ENV: &str = "CUTILE_BUILD_REHEARSAL_DIR";
 /// A [`Pass`] as JSON.
 const PASS_ENV: &str = "CUTILE_BUILD_REHEARSAL_PASS";
+/// File of a child's folder with what it replays.
+const REPLAY_FILE: &str = "replay.json";
 /// Where upstream looks for tileiras first.
 const TILEIRAS_ENV: &str = "CUTILE_TILEIRAS_PATH";
 /// Upstream's override of the debug level.
@@ -69,6 +74,8 @@ enum Line {
     Row(Box<Row>),
     /// A specialization that cannot be embedded.
     LeftOut { kernel: String, reason: String },
+    /// A recorded specialization that does not fit the sources any more.
+    Stale { module: String, function: String, what: String },
     /// A warm-up that failed.
     Failed { warmup: String, what: String, after: Option<String> },
     /// There are keys for a pass that keeps [`Keep::Explicit`].

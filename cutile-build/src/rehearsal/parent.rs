@@ -1,12 +1,17 @@
 //! The parent: starts the children, hands on their jobs as they come, gathers their rows.
 
-use super::{DIR_ENV, Declared, JIT_DEBUG_ENV, Keep, Line, PASS_ENV, Pass, Row, TILEIRAS_ENV};
+use super::{
+    DIR_ENV, Declared, JIT_DEBUG_ENV, Keep, Line, PASS_ENV, Pass, REPLAY_FILE, Row, TILEIRAS_ENV,
+};
 use crate::error::BuildError;
+use crate::kernels::Restricted;
 use crate::targets::Target;
 use crate::toolkit::Identity;
 use crate::virtual_gpu::{RecordedJob, VirtualGpu};
+use cutile_embed::key::key_bytes;
 use cutile_embed::manifest::{Codegen, LeftOut};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use cutile_embed::recording::Recorded;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -26,6 +31,12 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: Codegen,
     /// Default debug level of this build script's launches.
     pub(crate) script: Codegen,
+    /// What is compiled beside the warm-ups.
+    pub(crate) replay: &'a [Recorded],
+    /// Hashes of the modules that it names, by path.
+    pub(crate) source_hashes: &'a BTreeMap<String, String>,
+    /// Kernels that are compiled for some targets only.
+    pub(crate) restricted: &'a Restricted,
     /// `LD_LIBRARY_PATH` of this process.
     pub(crate) library_path: Option<OsString>,
     /// At most this many children at once.
@@ -93,7 +104,10 @@ pub(crate) fn rehearse(
             });
         }
     });
-    gather(outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    gather(
+        outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner),
+        setup.restricted,
+    )
 }
 
 fn next<'t>(queue: &Mutex<std::slice::Iter<'t, Target>>) -> Option<&'t Target> {
@@ -109,16 +123,21 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn on_target(setup: &Setup<'_>, target: &Target, submit: &Submit<'_>) -> Result<Vec<Line>, String> {
     let pass = |keep| Pass { target: target.to_string(), program: setup.program, keep };
     if setup.program == setup.script {
-        return run(setup, &pass(Keep::All), submit);
+        return run(setup, *target, &pass(Keep::All), submit);
     }
-    let mut lines = run(setup, &pass(Keep::Default), submit)?;
+    let mut lines = run(setup, *target, &pass(Keep::Default), submit)?;
     if lines.contains(&Line::Explicit) {
-        lines.extend(run(setup, &pass(Keep::Explicit), submit)?);
+        lines.extend(run(setup, *target, &pass(Keep::Explicit), submit)?);
     }
     Ok(lines)
 }
 
-fn run(setup: &Setup<'_>, pass: &Pass, submit: &Submit<'_>) -> Result<Vec<Line>, String> {
+fn run(
+    setup: &Setup<'_>,
+    target: Target,
+    pass: &Pass,
+    submit: &Submit<'_>,
+) -> Result<Vec<Line>, String> {
     let io = |what: &str, error: std::io::Error| format!("{what}: {error}");
     let dir = setup.scratch.join(format!("{}-{:?}", pass.target, pass.keep));
     let jobs = dir.join("jobs");
@@ -129,6 +148,12 @@ fn run(setup: &Setup<'_>, pass: &Pass, submit: &Submit<'_>) -> Result<Vec<Line>,
     ] {
         fs::write(dir.join(name), answer).map_err(|error| io("its folder is read-only", error))?;
     }
+    if !setup.replay.is_empty() {
+        let text = serde_json::to_vec(&(setup.replay, setup.source_hashes))
+            .map_err(|error| error.to_string())?;
+        fs::write(dir.join(REPLAY_FILE), text)
+            .map_err(|error| io("its folder is read-only", error))?;
+    }
     let output = File::create(dir.join("output")).map_err(|error| io("no output file", error))?;
     let mut child = command(setup, pass, &dir)
         .and_then(|mut command| {
@@ -136,9 +161,34 @@ fn run(setup: &Setup<'_>, pass: &Pass, submit: &Submit<'_>) -> Result<Vec<Line>,
         })
         .map_err(|error| io("it does not start", error))?;
     let mut seen = HashSet::new();
-    let status = watch(&mut child, setup.timeout, || collect(&jobs, &mut seen, submit))?;
-    collect(&jobs, &mut seen, submit)?;
+    let mut held = HashMap::new();
+    let restricted = setup.restricted.functions_without(target);
+    let mut submit_or_hold = |digest, job: RecordedJob| {
+        // Its kernel is not known yet. The name of the entry is in the bytecode, and may be that of
+        // another kernel, too.
+        let may_be = |function: &&str| {
+            let entry = format!("{function}_entry");
+            job.bytecode.windows(entry.len()).any(|window| window == entry.as_bytes())
+        };
+        if restricted.iter().any(may_be) {
+            held.insert(digest, job);
+        } else {
+            submit(digest, job);
+        }
+    };
+    let status =
+        watch(&mut child, setup.timeout, || collect(&jobs, &mut seen, &mut submit_or_hold))?;
+    collect(&jobs, &mut seen, &mut submit_or_hold)?;
     let lines = read_lines(&dir.join("rows.jsonl"));
+    for line in &lines {
+        if let Line::Row(row) = line
+            && allows(setup.restricted, row, target)
+            && let Some(digest) = key_bytes(&row.job)
+            && let Some(job) = held.remove(&digest)
+        {
+            submit(digest, job);
+        }
+    }
     if status.success() && lines.last() == Some(&Line::End) {
         return Ok(lines);
     }
@@ -200,7 +250,11 @@ fn watch(
 }
 
 /// Submits the jobs that are new in `jobs`. They appear there by rename, so each is whole.
-fn collect(jobs: &Path, seen: &mut HashSet<OsString>, submit: &Submit<'_>) -> Result<(), String> {
+fn collect(
+    jobs: &Path,
+    seen: &mut HashSet<OsString>,
+    submit: &mut dyn FnMut([u8; 32], RecordedJob),
+) -> Result<(), String> {
     let listing = fs::read_dir(jobs).map_err(|error| error.to_string())?;
     for file in listing.flatten() {
         let path: PathBuf = file.path();
@@ -213,12 +267,16 @@ fn collect(jobs: &Path, seen: &mut HashSet<OsString>, submit: &Submit<'_>) -> Re
         let digest = path
             .file_stem()
             .and_then(|stem| stem.to_str())
-            .and_then(cutile_embed::key::key_bytes)
+            .and_then(key_bytes)
             .ok_or("a job has no digest for a name")?;
         let job = RecordedJob::parse(&bytes).map_err(|error| error.to_string())?;
         submit(digest, job);
     }
     Ok(())
+}
+
+fn allows(restricted: &Restricted, row: &Row, target: Target) -> bool {
+    restricted.allows(&row.specialization.module, &row.specialization.function, target)
 }
 
 fn read_lines(path: &Path) -> Vec<Line> {
@@ -241,7 +299,22 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn gather(outcomes: BTreeMap<Target, Result<Vec<Line>, String>>) -> Result<Rehearsal, BuildError> {
+fn gather(
+    outcomes: BTreeMap<Target, Result<Vec<Line>, String>>,
+    restricted: &Restricted,
+) -> Result<Rehearsal, BuildError> {
+    // Warm-ups of kernels that some targets do not have: there they may fail.
+    let lines = outcomes.values().flatten().flatten();
+    let may_fail: HashSet<(Target, String)> = lines
+        .filter_map(|line| match line {
+            Line::Row(row) => Some(row),
+            _ => None,
+        })
+        .flat_map(|row| {
+            let without = outcomes.keys().filter(|target| !allows(restricted, row, **target));
+            without.map(|target| (*target, row.warmup.clone()))
+        })
+        .collect();
     let mut found = Rehearsal::default();
     let mut failures = Vec::new();
     for (target, outcome) in outcomes {
@@ -261,10 +334,20 @@ fn gather(outcomes: BTreeMap<Target, Result<Vec<Line>, String>>) -> Result<Rehea
                 Line::Declared(kernel) => {
                     found.declared.insert(kernel);
                 }
+                Line::Row(row) if !allows(restricted, &row, target) => {}
                 Line::Row(row) => found.rows.entry(target).or_default().push(*row),
                 Line::LeftOut { kernel, reason } => {
                     found.left_out.push(LeftOut { kernel, target: target.to_string(), reason });
                 }
+                // A front end can refuse a kernel on the targets that it is kept from.
+                Line::Stale { module, function, .. }
+                    if !restricted.allows(&module, &function, target) => {}
+                Line::Stale { module, function, what } => {
+                    let kernel = format!("{module}::{function}");
+                    failures
+                        .push(format!("recorded {kernel} cannot be replayed for {target}: {what}"));
+                }
+                Line::Failed { warmup, .. } if may_fail.contains(&(target, warmup.clone())) => {}
                 Line::Failed { warmup, what, after } => {
                     let after = match after {
                         Some(kernel) => format!(" after it compiled {kernel}"),
