@@ -165,8 +165,9 @@ pub fn differences(asked: &Specialization, embedded: &Specialization) -> Vec<Dif
             Remedy::Rebuild,
         );
     } else if *modules != embedded.modules {
+        // A path begins with the name of the crate, which is another one in a build script.
         for module in modules {
-            if !embedded.modules.contains(module) {
+            if embedded.modules.iter().all(|known| known.sha256 != module.sha256) {
                 let field = format!("module {}", module.path);
                 out.add(
                     field,

@@ -21,6 +21,8 @@ use std::time::Duration;
 /// into a `kernels.json` for `Builder::replay`. The file is written anew whenever one comes up, so
 /// that a program which dies leaves what it had launched so far.
 ///
+/// Where `path` is a folder, the file in it is named by the process, so that several can record.
+///
 /// Call it after [`install`](fn@super::install). What is recorded is what was compiled, or was filled
 /// and then launched; where another store than ours is installed, it is looked for 20 times a
 /// second.
@@ -29,7 +31,10 @@ use std::time::Duration;
 ///
 /// Where the file cannot be written.
 pub fn record_to(path: impl Into<PathBuf>) -> Result<(), RecordingError> {
-    let path = path.into();
+    let mut path = path.into();
+    if path.is_dir() {
+        path.push(format!("kernels-{}.json", std::process::id()));
+    }
     Recording::default().write(&path)?;
     lock().recorder =
         Some(Recorder { path, known: HashSet::new(), recording: Recording::default() });

@@ -89,6 +89,12 @@ fn every_field_that_can_differ_is_told() {
 }
 
 #[test]
+fn the_same_text_in_another_crate_is_the_same() {
+    let asked = changed(|row| row.modules[0].path = "app::kernels".into());
+    assert_eq!(differences(&asked, &gemm()), []);
+}
+
+#[test]
 fn the_one_with_the_fewest_differences_is_the_nearest() {
     let asked = changed(|row| row.specs[0].shape_div = vec![div(1), div(16)]);
     let far = changed(|row| row.generics[0] = "f32".into());

@@ -1,0 +1,236 @@
+//! What a build covers: any length, recordings, strict mode and its explanations. On virtual GPUs.
+
+use cutile_tests::{Build, Built, Fixture, Run, scratch, toolkit};
+use std::path::Path;
+
+const COVER: &str = "FIXTURE_COVER";
+
+fn build<'f>(fixture: &'f Fixture, cover: &str) -> Build<'f> {
+    fixture.build().env(COVER, cover)
+}
+
+/// A machine that can compile, and has no cache.
+fn with_toolkit(built: &Built, cache: &Path) -> Run {
+    built
+        .program()
+        .on("sm_90")
+        .env("CUTILE_TILEIRAS_PATH", toolkit().tileiras.as_os_str())
+        .env("XDG_CACHE_HOME", cache)
+}
+
+#[test]
+fn any_length_covers_every_pair_of_lengths() {
+    let fixture = Fixture::new("covered", "covered-any");
+    let built = build(&fixture, "any").ok();
+    let said = built.script_output();
+    // In a vector a length of 1 is as any odd one: 5 of `add`, 25 of `shift`. In a matrix a second
+    // length of 1 is a stride of 1: 30 of `copy`.
+    assert!(said.contains("cutile-build: 60 specializations"), "{said}");
+    let steps = ["strict", "pairs:64", "add:1", "add:7", "add:1000", "add:4096", "shift:7:0"];
+    let printed = built.program().on("sm_90").arguments(steps).arguments(["shift:96:3"]).ok();
+    for step in &steps[1..] {
+        assert_eq!(printed.line(step), "compiled=0 done");
+    }
+    assert_eq!(printed.line("shift:96:3"), "compiled=0 done");
+}
+
+#[test]
+fn a_recorded_run_is_replayed_for_every_target_and_runs_strict() {
+    let fixture = Fixture::new("covered", "covered-replay");
+    let built = build(&fixture, "warmup").ok();
+    let cache = scratch();
+    let file = fixture.dir().join("kernels.json");
+    let launches = ["add:1000", "shift:96:3", "copy:48:20"];
+    let printed = with_toolkit(&built, cache.path())
+        .env("CUTILE_EMBED_RECORD", &file)
+        .arguments(["install"])
+        .arguments(launches)
+        .ok();
+    assert!(printed.stderr.contains("Launches are recorded into"), "{}", printed.stderr);
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    for launch in launches {
+        assert!(printed.line(launch).ends_with("done"), "{}", printed.stdout);
+    }
+    assert_eq!(recorded.matches("\"function\"").count(), 3, "{recorded}");
+    assert!(!recorded.contains(env!("CARGO_MANIFEST_DIR")), "a path is in it: {recorded}");
+
+    // A kernel edited since is replayed as it is now, and so is one that only moved.
+    fixture.edit("src/kernels.rs", "x_tile + y_tile", "x_tile + y_tile + y_tile");
+    fixture.edit("src/kernels.rs", "/// Matrices.", "/// Matrices.\n/// Moved by a line.");
+    fixture.cargo_toml(&["sm_80", "sm_90", "sm_100", "sm_120"], "");
+    let built = build(&fixture, "replay").ok();
+    for gpu in ["sm_80", "sm_90", "sm_100", "sm_120"] {
+        let printed = built.program().on(gpu).arguments(["strict"]).arguments(launches).ok();
+        for launch in launches {
+            assert_eq!(printed.line(launch), "compiled=0 done", "{gpu}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_dies_leaves_what_it_had_launched() {
+    let fixture = Fixture::new("covered", "covered-dies");
+    let built = build(&fixture, "warmup").ok();
+    let (cache, out) = (scratch(), scratch());
+    let file = out.path().join("kernels.json");
+    let printed = with_toolkit(&built, cache.path())
+        .env("CUTILE_EMBED_RECORD", &file)
+        .arguments(["install", "add:1000", "copy:48:20", "abort"])
+        .run();
+    assert!(!printed.success);
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(recorded.matches("\"function\"").count(), 2, "{recorded}");
+}
+
+#[test]
+fn a_filled_kernel_is_recorded_when_it_is_launched_and_not_before() {
+    let fixture = Fixture::new("covered", "covered-filled");
+    let built = build(&fixture, "warmup").ok();
+    let out = scratch();
+    let file = out.path().join("kernels.json");
+    // No toolkit here: what is embedded is filled.
+    let run = |steps: &[&str]| {
+        let run = built.program().on("sm_90").env("CUTILE_EMBED_RECORD", &file);
+        let _ = run.arguments(["install"]).arguments(steps).ok();
+        std::fs::read_to_string(&file).unwrap()
+    };
+    assert!(!run(&[]).contains("\"function\""));
+    let recorded = run(&["add:256"]);
+    assert!(recorded.contains("\"add\"") && !recorded.contains("\"shift\""), "{recorded}");
+}
+
+#[test]
+fn a_recorded_kernel_that_changed_its_signature_or_is_gone_stops_the_build() {
+    let fixture = Fixture::new("covered", "covered-stale");
+    let built = build(&fixture, "warmup").ok();
+    let cache = scratch();
+    let _ = with_toolkit(&built, cache.path())
+        .env("CUTILE_EMBED_RECORD", fixture.dir().join("kernels.json"))
+        .arguments(["install", "add:1000", "copy:48:20"])
+        .ok();
+    fixture.edit("src/kernels.rs", "pub fn copy<", "pub fn copied<");
+    fixture.edit("src/kernels.rs", "planes::copy(", "planes::copied(");
+    fixture.edit("src/main.rs", "planes::copy(", "planes::copied(");
+    fixture.edit("src/kernels.rs", "        y: &Tensor", "        w: &Tensor");
+    fixture.edit("src/kernels.rs", "load_tile_like(y, z)", "load_tile_like(w, z)");
+    let said = build(&fixture, "replay").fails();
+    assert!(said.contains("planes::copy cannot be replayed for sm_90"), "{said}");
+    assert!(said.contains("did you mean planes::copied?"), "{said}");
+    assert!(said.contains("the recording has a parameter `y`, the kernel has none"), "{said}");
+    assert!(said.contains("the nearest is `w`"), "{said}");
+}
+
+#[test]
+fn a_recording_that_is_none_stops_the_build_by_its_name() {
+    let fixture = Fixture::new("covered", "covered-none");
+    let said = build(&fixture, "replay").fails();
+    assert!(said.contains("kernels.json") && said.contains("No such file"), "{said}");
+    fixture.write("kernels.json", "{\"schema\": 7}");
+    let said = build(&fixture, "replay").fails();
+    assert!(said.contains("has schema 7, this code reads 1"), "{said}");
+}
+
+#[test]
+fn s26_one_length_that_is_no_multiple_of_16_is_told_in_words() {
+    let fixture = Fixture::new("covered", "covered-strict");
+    let built = build(&fixture, "warmup").ok();
+    let out = scratch();
+    let misses = out.path().join("misses.json");
+    let steps =
+        ["strict".to_owned(), "must-add:256".into(), "must-add:1001".into(), "add:1001".into()];
+    let last = format!("misses:{}", misses.display());
+    let printed = built.program().on("sm_90").arguments(steps).arguments([last]).ok();
+    assert_eq!(printed.line("must-add:256"), "compiled=0 done");
+    assert_eq!(
+        printed.line("must-add:1001"),
+        "compiled=0 error vectors::add<64> is not embedded for sm_90: the nearest embedded is \
+         vectors::add<64>: `z.shape[0]` is divisible by 1 and not by 2; embedded: divisible by 16; \
+         `x.shape[0]` is divisible by 1 and not by 2; embedded: divisible by 16; `y.shape[0]` is \
+         divisible by 1 and not by 2; embedded: divisible by 16. Cover it with `any_length`, or \
+         record this run"
+    );
+    // A bare launch has upstream's error, which says where to look.
+    let bare = printed.line("add:1001");
+    assert!(bare.contains("cutile-embed-is-strict") && bare.contains("misses"), "{bare}");
+    let text = std::fs::read_to_string(&misses).unwrap();
+    assert_eq!(text.matches("\"function\"").count(), 1, "{text}");
+
+    // What was missed is what replay takes.
+    std::fs::copy(&misses, fixture.dir().join("kernels.json")).unwrap();
+    let built = build(&fixture, "replay").ok();
+    let printed = built.program().on("sm_90").arguments(["strict", "must-add:1001"]).ok();
+    assert_eq!(printed.line("must-add:1001"), "compiled=0 done");
+}
+
+#[test]
+fn strict_starts_no_tileiras_where_one_is_installed() {
+    let fixture = Fixture::new("covered", "covered-no-process");
+    let built = build(&fixture, "warmup").ok();
+    let out = scratch();
+    let log = out.path().join("started");
+    let tileiras = out.path().join("tileiras");
+    std::fs::write(&tileiras, format!("#!/bin/sh\necho $$ >> {}\n", log.display())).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&tileiras, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |step| {
+        let run = built.program().on("sm_90").env("CUTILE_TILEIRAS_PATH", &tileiras);
+        let _ = run.arguments([step, "add:256", "add:1001"]).run();
+        log.exists()
+    };
+    assert!(!run("strict"));
+    assert!(run("install"), "the tileiras of this test is not found at all");
+}
+
+#[test]
+fn each_reason_has_a_message_of_its_own() {
+    let fixture = Fixture::new("covered", "covered-reasons");
+    let built = build(&fixture, "warmup").ok();
+    let said = |gpu: &str, name: &str, value: &str, steps: &[&str]| {
+        let run = built.program().on(gpu).env(name, value);
+        run.arguments(steps).ok().line("must-add:256").to_owned()
+    };
+    let both = ["install", "must-add:256"];
+    let none = said("sm_90", "UNUSED", "1", &["must-add:256"]);
+    assert!(none.contains("cutile_embed::install() was not called"), "{none}");
+    let other = said("sm_80", "UNUSED", "1", &both);
+    assert!(other.contains("embedded for sm_90 only; add sm_80 to `targets`"), "{other}");
+    let variable = said("sm_90", "CUTILE_FORCE_DEVICE_CHECKS", "1", &both);
+    assert!(variable.contains("CUTILE_FORCE_DEVICE_CHECKS set"), "{variable}");
+
+    let skipped = build(&fixture, "warmup").env("CUTILE_BUILD", "skip").ok();
+    let printed = skipped.program().on("sm_90").arguments(both).ok();
+    let line = printed.line("must-add:256");
+    assert!(line.contains("embeds nothing: CUTILE_BUILD=skip is set"), "{line}");
+
+    let other = build(&fixture, "copy").ok();
+    let printed = other.program().on("sm_90").arguments(both).ok();
+    let line = printed.line("must-add:256");
+    assert!(line.contains("no specialization of this kernel is embedded"), "{line}");
+    assert!(line.contains("planes::copy"), "{line}");
+}
+
+#[test]
+fn uncovered_kernels_stop_the_build_where_they_are_denied() {
+    let fixture = Fixture::new("covered", "covered-deny");
+    let said = build(&fixture, "warmup,deny").fails();
+    assert!(said.contains("no warm-up launches kernels::planes::copy"), "{said}");
+    let _ = build(&fixture, "warmup,copy,deny").ok();
+}
+
+#[test]
+fn s10_a_kernel_is_kept_to_its_targets() {
+    let fixture = Fixture::new("covered", "covered-targets");
+    fixture.cargo_toml(&["sm_80", "sm_90"], "");
+    let built = build(&fixture, "warmup,copy,only-sm_80").ok();
+    let launch = |gpu| {
+        let run = built.program().on(gpu).arguments(["strict", "copy:64:64", "add:256"]).ok();
+        (run.line("copy:64:64").to_owned(), run.line("add:256").to_owned())
+    };
+    assert_eq!(launch("sm_80"), ("compiled=0 done".into(), "compiled=0 done".into()));
+    let (copy, add) = launch("sm_90");
+    assert!(copy.contains("error"), "{copy}");
+    assert_eq!(add, "compiled=0 done");
+    let said = build(&fixture, "warmup,typo").fails();
+    assert!(said.contains("targets_for names planes::copi"), "{said}");
+    assert!(said.contains("did you mean planes::copy?"), "{said}");
+}
