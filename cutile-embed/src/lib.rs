@@ -24,6 +24,7 @@
 //! | [`store`] | `JitStore`: on disk, embedded, tiers of both. States what is trusted |
 //! | [`explain`] | why a launch is not covered, in words |
 //! | [`mod@entry`], [`key`] | upstream's byte layouts |
+//! | [`shader_entry`] | the layout of a shader's entry |
 //! | [`pack`], [`index`], [`manifest`], [`recording`] | ours |
 
 pub mod bundle;
@@ -38,6 +39,9 @@ pub mod pack;
 pub mod recording;
 #[cfg(feature = "wgsl")]
 pub mod shader;
+// Without the feature, so that a tool reads what is in a binary without naga.
+#[path = "shader/entry.rs"]
+pub mod shader_entry;
 pub mod store;
 
 pub use bundle::{Bundle, bundles};

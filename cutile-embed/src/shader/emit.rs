@@ -4,13 +4,15 @@
 //! compiled and leave bounds checks off, and a field that a new version adds must be decided here.
 
 use super::error::{ShaderError, Stage};
-use super::front::Checked;
+use super::front::{Checked, parse};
+use super::interface::interface;
 use naga::back::{spv, wgsl};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use naga::{ArraySize, Expression, Literal, Module, Type, TypeInner};
+use naga::{ArraySize, Expression, ImageClass, ImageDimension, Literal, Module, Type, TypeInner};
 use sha2::{Digest, Sha256};
 use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 /// Every access is kept inside its array, buffer, texture or binding array.
@@ -88,38 +90,96 @@ pub fn decode_ir(bytes: &[u8]) -> Option<Module> {
 ///
 /// For what naga cannot express in SPIR-V. Overrides must be resolved before.
 pub fn emit_spirv(path: &str, checked: &Checked) -> Result<Vec<u32>, ShaderError> {
-    spv::write_vec(&checked.module, &checked.info, &spirv_options(), None).map_err(|error| {
+    let failed = |why: &str| {
         ShaderError::new(
             path,
             Stage::Emit,
-            format!("naga cannot write it as SPIR-V: {error}"),
+            format!("naga cannot write it as SPIR-V: {why}"),
             "leave \"spirv\" out of `emit`, and load the shader as IR",
         )
+    };
+    let external =
+        TypeInner::Image { dim: ImageDimension::D2, arrayed: false, class: ImageClass::External };
+    if checked.module.types.iter().any(|(_, ty)| ty.inner == external) {
+        return Err(failed("it has no external textures"));
+    }
+    without_panic(|| {
+        spv::write_vec(&checked.module, &checked.info, &spirv_options(), None)
+            .map_err(|error| error.to_string())
     })
+    .map_err(|why| failed(&why))
+}
+
+/// naga promises that its writers do not panic on a module that its validator accepts, and they do,
+/// on combinations that they do not know. `a_panic_of_a_writer_is_an_error`.
+fn without_panic<T>(write: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|_| Err("its writer panicked".to_owned()))
 }
 
 /// WGSL without comments and needless space.
 ///
+/// naga's writer leaves out what it does not know, without a word. So what it wrote is parsed, and
+/// compared with the module by what a caller sees of it.
+///
 /// # Errors
 ///
-/// For what naga cannot express in WGSL. Overrides must be resolved before.
+/// For what naga cannot express in WGSL: ray queries, `@early_depth_test`, and `@size` or `@align`
+/// that move a member. Overrides must be resolved before.
 pub fn emit_wgsl(path: &str, checked: &Checked) -> Result<String, ShaderError> {
-    let failed = |error: &dyn std::fmt::Display| {
+    let failed = |why: &str| {
         ShaderError::new(
             path,
             Stage::Emit,
-            format!("naga cannot write it as WGSL: {error}"),
+            format!("naga cannot write it as WGSL: {why}"),
             "leave \"wgsl\" out of `emit`, and load the shader as IR",
         )
     };
+    let ray = |inner: &TypeInner| {
+        matches!(inner, TypeInner::RayQuery { .. } | TypeInner::AccelerationStructure { .. })
+    };
+    if checked.module.types.iter().any(|(_, ty)| ray(&ty.inner)) {
+        return Err(failed("it has no rays"));
+    }
     let module = with_known_lengths(&checked.module);
     // What it may use was checked before.
-    let info = Validator::new(ValidationFlags::all(), Capabilities::all())
+    let capabilities = Capabilities::all();
+    let info = Validator::new(ValidationFlags::all(), capabilities)
         .validate(&module)
-        .map_err(|error| failed(error.as_inner()))?;
-    wgsl::write_string(&module, &info, WGSL_FLAGS)
-        .map(|text| minify(&text))
-        .map_err(|error| failed(&error))
+        .map_err(|error| failed(&error.as_inner().to_string()))?;
+    let written = without_panic(|| {
+        wgsl::write_string(&module, &info, WGSL_FLAGS).map_err(|error| error.to_string())
+    });
+    let mut text = minify(&written.map_err(|why| failed(&why))?);
+    let read = |text: &str| {
+        parse(path, text, capabilities)
+            .map_err(|error| failed(&format!("it is not WGSL what it writes:\n{}", error.message)))
+    };
+    let mut found = read(&text)?;
+    if let Some(named) = with_names(&text, &found.module, &module) {
+        found = read(&named)?;
+        text = named;
+    }
+    let (expected, found) = (interface(&Checked { module, info }), interface(&found));
+    if expected == found {
+        return Ok(text);
+    }
+    let lost: Vec<&str> =
+        expected.iter().filter(|line| !found.contains(line)).map(String::as_str).collect();
+    Err(failed(&format!("it would lose a part of this: {}", lost.join("; "))))
+}
+
+/// The text in which the entry points have the names that they have in `module`: naga's writer
+/// renames those that end in a digit or that are named as a built-in. `None` where all have. That
+/// a name is taken shows when the text is read again: nothing calls an entry point.
+fn with_names(text: &str, found: &Module, module: &Module) -> Option<String> {
+    let mut named = text.to_owned();
+    for (has, wanted) in found.entry_points.iter().zip(&module.entry_points) {
+        if has.name != wanted.name {
+            let (old, new) = (format!("fn {}(", has.name), format!("fn {}(", wanted.name));
+            named = named.replacen(&old, &new, 1);
+        }
+    }
+    (named != text).then_some(named)
 }
 
 /// A resolved module in which the lengths of arrays are numbers and no longer overrides: naga's
@@ -184,6 +244,43 @@ mod tests {
             minify("fn f( a : u32 ) {\n    let x = a - -1i;\n}\n"),
             "fn f(a:u32){let x = a - -1i;}"
         );
+    }
+
+    #[test]
+    fn a_panic_of_a_writer_is_an_error() {
+        let error = without_panic(|| -> Result<(), String> { panic!("as naga does") }).unwrap_err();
+        assert_eq!(error, "its writer panicked");
+        assert_eq!(without_panic(|| Ok(3)), Ok(3));
+    }
+
+    #[test]
+    fn entry_points_keep_their_names_in_wgsl() {
+        let text = "
+            fn blur() {}
+            @compute @workgroup_size(1) fn blur1() { blur(); }
+            @compute @workgroup_size(1) fn blur_1() { blur(); }
+            @compute @workgroup_size(1) fn min() {}
+            @compute @workgroup_size(1) fn trailing_() {}
+            @compute @workgroup_size(1) fn größe2() {}";
+        let checked = parse("a", text, Capabilities::empty()).unwrap();
+        let written = emit_wgsl("a", &checked).unwrap();
+        for entry in &checked.module.entry_points {
+            assert!(written.contains(&format!("fn {}(", entry.name)), "{}: {written}", entry.name);
+        }
+    }
+
+    #[test]
+    fn wgsl_that_would_move_a_member_is_an_error() {
+        let text = "
+            struct Block { first: u32, @align(16) second: u32 }
+            @group(0) @binding(0) var<storage, read_write> block: Block;
+            @compute @workgroup_size(1) fn main() { block.first = block.second; }";
+        let checked = parse("a", text, Capabilities::empty()).unwrap();
+        let error = emit_wgsl("a", &checked).unwrap_err();
+        assert_eq!(error.stage, Stage::Emit);
+        assert!(error.message.contains("16 None"), "{error}");
+        let checked = parse("a", &text.replace("@align(16)", ""), Capabilities::empty()).unwrap();
+        emit_wgsl("a", &checked).unwrap();
     }
 
     #[test]

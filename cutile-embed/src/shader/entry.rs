@@ -32,6 +32,7 @@ pub const MAX_METADATA_BYTES: u64 = 64 << 10;
 const HEADER_LEN: usize = 64;
 
 /// Longest entry that is read.
+#[cfg(feature = "wgsl")]
 pub(super) const MAX_ENTRY_BYTES: u64 = HEADER_LEN as u64 + MAX_METADATA_BYTES + MAX_PAYLOAD_BYTES;
 
 /// Why bytes are not the entry of a request.
@@ -91,6 +92,17 @@ pub fn encode_entry(preimage: &[u8], payload: &[u8]) -> Option<Vec<u8>> {
 /// [`EntryError`], for anything that [`encode_entry`] did not make for this preimage. To the caller
 /// it is a miss.
 pub fn decode_entry<'e>(bytes: &'e [u8], preimage: &[u8]) -> Result<&'e [u8], EntryError> {
+    let (metadata, payload) = split_entry(bytes)?;
+    if metadata != preimage { Err(EntryError::OtherRequest) } else { Ok(payload) }
+}
+
+/// Metadata and payload of an entry, whatever the request. For tools: the key of the entry is the
+/// SHA-256 of the metadata.
+///
+/// # Errors
+///
+/// [`EntryError`], for anything that [`encode_entry`] did not make.
+pub fn split_entry(bytes: &[u8]) -> Result<(&[u8], &[u8]), EntryError> {
     let header = bytes.first_chunk::<HEADER_LEN>().ok_or(EntryError::Malformed)?;
     if header[..16] != ENTRY_MAGIC {
         return Err(EntryError::Malformed);
@@ -116,10 +128,7 @@ pub fn decode_entry<'e>(bytes: &'e [u8], preimage: &[u8]) -> Result<&'e [u8], En
     if digest(&header[..32], metadata, payload) != header[32..] {
         return Err(EntryError::Damaged);
     }
-    if metadata != preimage {
-        return Err(EntryError::OtherRequest);
-    }
-    Ok(payload)
+    Ok((metadata, payload))
 }
 
 fn digest(header: &[u8], metadata: &[u8], payload: &[u8]) -> [u8; 32] {
@@ -143,6 +152,10 @@ mod tests {
         assert_eq!(decode_entry(&entry(), b"preimage").unwrap(), b"payload of some bytes");
         let empty = encode_entry(b"", b"").unwrap();
         assert_eq!(decode_entry(&empty, b"").unwrap(), b"");
+        assert_eq!(
+            split_entry(&entry()).unwrap(),
+            (&b"preimage"[..], &b"payload of some bytes"[..])
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct ShaderError {
     pub path: String,
     /// Where it failed.
     pub stage: Stage,
-    /// Line and column, from 1, where there is a place.
+    /// Line and column, from 1 and in characters, where there is a place.
     pub at: Option<(u32, u32)>,
     /// What is wrong; for the text of a shader naga's message, with the source and all notes.
     pub message: String,
@@ -45,8 +45,15 @@ impl ShaderError {
         Self { path: path.to_owned(), stage, at: None, message, advice }
     }
 
-    pub(super) fn at(mut self, location: Option<naga::SourceLocation>) -> Self {
-        self.at = location.map(|place| (place.line_number, place.line_position));
+    /// At a place of the text. naga counts columns in bytes there, and in characters where it marks
+    /// the source, as editors do.
+    pub(super) fn at(mut self, text: &str, place: Option<naga::SourceLocation>) -> Self {
+        self.at = place.map(|place| {
+            let offset = place.offset as usize;
+            let start = offset.saturating_sub(place.line_position.saturating_sub(1) as usize);
+            let before = text.get(start..offset).map_or(0, |before| before.chars().count());
+            (place.line_number, before as u32 + 1)
+        });
         self
     }
 }

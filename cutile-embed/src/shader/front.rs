@@ -49,7 +49,7 @@ pub fn parse(path: &str, text: &str, capabilities: Capabilities) -> Result<Check
         // The first that has a place: some labels of naga's have none.
         let place = error.labels().find(|(span, _)| span.is_defined());
         ShaderError::new(path, Stage::Parse, message, advice)
-            .at(place.map(|(span, _)| span.location(text)))
+            .at(text, place.map(|(span, _)| span.location(text)))
     })?;
     let info = validate(path, text, &module, capabilities)?;
     Ok(Checked { module, info })
@@ -70,7 +70,7 @@ pub(super) fn validate(
 pub(super) fn invalid(path: &str, text: &str, error: &WithSpan<ValidationError>) -> ShaderError {
     let message = error.emit_to_string_with_path(text, path);
     let advice = advice(&message);
-    ShaderError::new(path, Stage::Validate, message, advice).at(error.location(text))
+    ShaderError::new(path, Stage::Validate, message, advice).at(text, error.location(text))
 }
 
 /// naga says in one of these words that a feature was not declared.

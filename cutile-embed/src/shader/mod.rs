@@ -19,6 +19,7 @@
 //! | `front` | text to a validated module; the only caller of the WGSL front end |
 //! | `constants` | values of overrides, checked before naga rounds them |
 //! | `emit` | a module to IR bytes, SPIR-V or WGSL, with every option written out |
+//! | `interface` | what a caller sees of a module, to find what a writer leaves out |
 //! | `load` | embedded, then disk, then lowered |
 //! | `wgpu` | a `wgpu::ShaderModule` of it (feature `wgpu`) |
 //!
@@ -31,17 +32,19 @@
 
 mod constants;
 mod emit;
-mod entry;
 mod entry_point;
 mod error;
 mod features;
 mod front;
+mod interface;
 mod key;
 mod load;
 mod request;
 mod text;
 #[cfg(feature = "wgpu")]
 mod wgpu;
+
+use crate::shader_entry as entry;
 
 /// The wgpu whose devices [`shader_module`] takes.
 #[cfg(feature = "wgpu")]
@@ -66,7 +69,8 @@ pub use request::{Kind, Request, Shader, Text};
 pub use text::{BuiltAs, EmbeddedText, text_entry, text_key};
 #[cfg(feature = "wgpu")]
 pub use wgpu::{
-    LoadedModule, pipeline_cache, shader_module, shader_module_with, store_pipeline_cache,
+    LoadedModule, pipeline_cache, pipeline_cache_key, shader_module, shader_module_with,
+    store_pipeline_cache,
 };
 
 /// The version of naga that this crate is made for and links: IR has the layout of that version's

@@ -105,6 +105,13 @@ fn preimage(adapter: &AdapterInfo, name: &str) -> Vec<u8> {
     fields.preimage()
 }
 
+/// The key of the pipeline cache of this name on disk: it changes with the adapter and its driver,
+/// as they are, and with no environment variable.
+#[must_use]
+pub fn pipeline_cache_key(adapter: &AdapterInfo, name: &str) -> [u8; 32] {
+    Sha256::digest(preimage(adapter, name)).into()
+}
+
 fn store(config: &Config) -> Option<io::Result<FileSystemJitStore>> {
     let dir = config.disk_dir()?;
     Some(FileSystemJitStore::private(dir).map(|store| store.longest_entry(MAX_ENTRY_BYTES)))

@@ -1,6 +1,14 @@
 //! What may be written on the command line.
 
+use crate::cache::Cache;
+use crate::diff::Diff;
+use crate::doctor::Doctor;
+use crate::export::Export;
+use crate::import::Import;
+use crate::inspect::Inspect;
 use crate::platform::Arch;
+use crate::record::Record;
+use crate::verify::Verify;
 use clap::{Parser, Subcommand};
 use cutile_build::targets::Target;
 use std::ffi::{OsStr, OsString};
@@ -23,11 +31,12 @@ use std::path::PathBuf;
 )]
 pub(crate) struct Cli {
     /// On virtual GPUs, as sm_80,sm_90; computes nothing
-    #[arg(long, global = true, value_name = "TARGETS", value_parser = virtual_targets)]
+    #[arg(long, global = true, display_order = 900, value_name = "TARGETS")]
+    #[arg(value_parser = virtual_targets)]
     pub(crate) virtual_gpu: Option<String>,
 
     /// Download nothing; cargo gets it too
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 901)]
     pub(crate) offline: bool,
 
     #[command(subcommand)]
@@ -47,6 +56,22 @@ pub(crate) enum Command {
         #[arg(long)]
         path: bool,
     },
+    /// Run a program, and write down which specializations it launched
+    Record(Record),
+    /// Show what is embedded in a program or library
+    Inspect(Inspect),
+    /// Compare what two of them embed
+    Diff(Diff),
+    /// Check that what is embedded is whole and what it claims to be
+    Verify(Verify),
+    /// Write what is embedded as a disk cache, to seed machines
+    Export(Export),
+    /// Put entries of a file or a folder into your disk cache
+    Import(Import),
+    /// Show what this machine has for kernels, and what to do
+    Doctor(Doctor),
+    /// Sizes of the disk caches; evict or clear them
+    Cache(Cache),
     /// A command of cargo.
     #[command(external_subcommand)]
     Cargo(Vec<OsString>),

@@ -23,6 +23,11 @@ impl Environ {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
+    /// The names of all variables.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &OsStr> {
+        self.0.keys().map(OsString::as_os_str)
+    }
+
     /// Without one variable.
     pub(crate) fn without(&self, name: &str) -> Self {
         let mut other = self.clone();

@@ -10,20 +10,42 @@
 //! | `toolkit.rs` | `toolkit`, `toolkit install`, `toolkit fetch` |
 //! | `install.rs`, `download.rs`, `unpack.rs`, `wheels.rs`, `platform.rs`, `headers.rs` | the installer |
 //! | `libclang.rs` | where clang-sys finds a libclang |
+//! | `record.rs` | `record`: what a program launches, into `kernels.json` |
+//! | `inspect.rs`, `diff.rs`, `verify.rs` | what is embedded in a file |
+//! | `export.rs`, `import.rs` | from a file to a disk cache |
+//! | `doctor.rs` | what this machine has |
+//! | `cache.rs` | the caches on disk |
+//! | `embedded` (`src/inspect/`) | reads what is embedded, in a file of any kind |
+//! | `output.rs`, `progress.rs` | colours, widths, JSON; a line for work over a second |
+//! | `subject.rs`, `stores.rs` | the file, and the caches, that a command looks into |
 //! | `virtual_gpu.rs` | `virtual-gpu`, `--virtual-gpu`, and `run` without a driver |
 
 mod args;
+mod cache;
 mod choice;
+mod diff;
+mod doctor;
 mod download;
+#[allow(unreachable_pub, reason = "what it offers to the other files of the command")]
+mod embedded;
 mod environ;
+mod export;
 mod failure;
 mod headers;
+mod import;
+mod inspect;
 mod install;
 mod libclang;
+mod output;
 mod platform;
+mod progress;
+mod record;
 mod run_cargo;
+mod stores;
+mod subject;
 mod toolkit;
 mod unpack;
+mod verify;
 mod virtual_gpu;
 mod wheels;
 mod workspace;
@@ -49,6 +71,14 @@ fn run(cli: &Cli, environ: &Environ) -> Result<ExitCode, Failure> {
     match &cli.command {
         Command::Toolkit { action } => toolkit::run(cli, action.as_ref(), environ),
         Command::VirtualGpu { path } => virtual_gpu::run(*path, environ),
+        Command::Record(record) => record::run(cli, record, environ),
+        Command::Inspect(arguments) => inspect::run(arguments, environ),
+        Command::Diff(arguments) => diff::run(arguments, environ),
+        Command::Verify(arguments) => verify::run(arguments, environ),
+        Command::Export(arguments) => export::run(arguments),
+        Command::Import(arguments) => import::run(arguments, environ),
+        Command::Doctor(arguments) => doctor::run(arguments, environ),
+        Command::Cache(arguments) => cache::run(arguments, environ),
         Command::Cargo(arguments) => run_cargo::run(cli, arguments, environ),
     }
 }

@@ -87,7 +87,11 @@ pub(crate) fn run(
 }
 
 /// The toolkit and libclang, installed where there are none.
-fn toolkit_for(environ: &Environ, dot: &DotCutile, offline: bool) -> Result<Choice, Failure> {
+pub(crate) fn toolkit_for(
+    environ: &Environ,
+    dot: &DotCutile,
+    offline: bool,
+) -> Result<Choice, Failure> {
     let choice = Choice::of(environ, dot);
     let parts =
         Parts { toolkit: choice.toolkit.is_err(), libclang: choice.libclang == Libclang::Missing };
@@ -130,7 +134,7 @@ fn not_run(environ: &Environ, error: &std::io::Error) -> Failure {
 }
 
 /// The child's; as a shell does it, 128 and the number of a signal that ended it.
-fn code(status: ExitStatus) -> ExitCode {
+pub(crate) fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     #[cfg(not(unix))]

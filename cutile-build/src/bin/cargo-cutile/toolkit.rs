@@ -73,13 +73,7 @@ fn install(environ: &Environ, from: Option<&Path>, offline: bool) -> Result<Exit
 }
 
 fn show(environ: &Environ) -> Result<ExitCode, Failure> {
-    let dot = match DotCutile::locate(environ, None) {
-        Ok(dot) => dot,
-        Err(_) => {
-            let here = std::env::current_dir();
-            DotCutile::of(&here.map_err(|error| format!("no current folder: {error}"))?)
-        }
-    };
+    let dot = DotCutile::here(environ)?;
     let choice = Choice::of(environ, &dot);
     let toolkit = match &choice.toolkit {
         Ok(toolkit) => toolkit,
@@ -134,7 +128,7 @@ fn show(environ: &Environ) -> Result<ExitCode, Failure> {
 }
 
 /// `13.5, V13.5.37` of what a program prints for `--version`.
-fn release(version: &str) -> String {
+pub(crate) fn release(version: &str) -> String {
     let line = version.lines().find_map(|line| line.split_once("release "));
     line.map_or_else(|| version.trim().replace('\n', " "), |(_, release)| release.to_owned())
 }

@@ -58,6 +58,15 @@ impl DotCutile {
         Ok(Self::of(workspace))
     }
 
+    /// That of the workspace here, or, outside of one, of the current folder.
+    pub(crate) fn here(environ: &Environ) -> Result<Self, Failure> {
+        if let Ok(dot) = Self::locate(environ, None) {
+            return Ok(dot);
+        }
+        let here = std::env::current_dir();
+        Ok(Self::of(&here.map_err(|error| format!("no current folder: {error}"))?))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

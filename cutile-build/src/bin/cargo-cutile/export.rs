@@ -1,0 +1,147 @@
+//! `cargo cutile export`: what is embedded, as a disk cache in cutile's layout.
+
+use crate::embedded::bundle::{Embedded, EmbeddedBundle, number};
+use crate::failure::Failure;
+use crate::output::{count, print, size};
+use crate::progress::Progress;
+use crate::subject;
+use clap::Args;
+use cutile_embed::entry::EntryHeader;
+use cutile_embed::key::key_text;
+use cutile_embed::pack::PackEntry;
+use cutile_embed::store::{FileSystemJitStore, JitStore as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+The folder gets cutile's layout, <2 digits>/<key>.cubin: it can stand where a
+machine has its cache ($XDG_CACHE_HOME/cutile/kernels, of mode 0700), be the
+folder of a FileSystemJitStore, or be imported.
+
+A machine looks its entries up by keys that name its own tileiras: one with
+another tileiras, or with none, compiles or stops as before. What is embedded
+and installed is served on any machine; this is for programs that embed
+nothing, and for build machines.
+
+Examples:
+  cargo cutile export target/release/app /tmp/cache
+  cargo cutile export app /tmp/cache --target sm_90 --target sm_100";
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Export {
+    /// The program, library or archive
+    file: PathBuf,
+
+    /// The folder of the cache; what it has stays
+    dir: PathBuf,
+
+    /// Only the images of this target; may be repeated
+    #[arg(long, value_name = "TARGET")]
+    target: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Export) -> Result<ExitCode, Failure> {
+    let Export { file, dir, target: only } = arguments;
+    let bytes = subject::read(file)?;
+    let embedded = subject::embedded(file, &bytes)?;
+    let entries = entries(file, &embedded, only)?;
+    // No bound: what is written first must not be evicted by what follows.
+    let store = FileSystemJitStore::builder(dir)
+        .capacity_bytes(0)
+        .open()
+        .map_err(Failure::io("use the folder", dir))?;
+    let mut progress = Progress::of("written");
+    let mut written = 0;
+    for (at, (key, (_, entry))) in entries.iter().enumerate() {
+        store.put(&key_text(key), entry).map_err(Failure::io("write an entry below", dir))?;
+        written += entry.len() as u64;
+        progress.step(at + 1, entries.len());
+    }
+    drop(progress);
+    let mut targets: Vec<&str> = entries.values().map(|(target, _)| *target).collect();
+    targets.sort_by_key(|target| number(target));
+    targets.dedup();
+    print(&format!(
+        "{} for {} ({}) in {}\n",
+        count(entries.len(), "image"),
+        targets.join(", "),
+        size(written),
+        dir.display()
+    ))?;
+    let shaders: usize =
+        embedded.bundles.iter().flat_map(|bundle| &bundle.shaders).map(|p| p.part.len()).sum();
+    if shaders > 0 {
+        print("Shaders are not exported: a program lowers them in milliseconds.\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+type Entries<'e> = BTreeMap<[u8; 32], (&'e str, &'e [u8])>;
+
+/// The entries of the wanted targets, each checked: nothing is written where one is damaged.
+fn entries<'e>(
+    file: &Path,
+    embedded: &'e Embedded<'_>,
+    only: &[String],
+) -> Result<Entries<'e>, Failure> {
+    let mut found = Entries::new();
+    let mut targets = BTreeSet::new();
+    for bundle in &embedded.bundles {
+        for target in &bundle.targets {
+            let Some(pack) = &target.pack else { continue };
+            targets.insert((number(&target.name), target.name.as_str()));
+            if !only.is_empty() && !only.contains(&target.name) {
+                continue;
+            }
+            for entry in pack.part.entries() {
+                check(&entry, &target.name)
+                    .map_err(|why| damaged(file, bundle, &target.name, &entry, &why))?;
+                found.insert(entry.key, (target.name.as_str(), entry.stored));
+            }
+        }
+    }
+    let targets: Vec<&str> = targets.iter().map(|(_, name)| *name).collect();
+    if let Some(unknown) = only.iter().find(|name| !targets.contains(&name.as_str())) {
+        return Err(Failure(format!(
+            "{} has no images for {unknown}; it has some for {}",
+            file.display(),
+            targets.join(", ")
+        )));
+    }
+    if found.is_empty() {
+        return Err(Failure(format!("{} has no images of kernels to export", file.display())));
+    }
+    Ok(found)
+}
+
+fn check(entry: &PackEntry<'_>, target: &str) -> Result<(), String> {
+    let payload = entry.payload().map_err(|error| error.to_string())?;
+    let header = EntryHeader::parse(&payload).map_err(|error| error.to_string())?;
+    match header.gpu_name() {
+        name if name == target => Ok(()),
+        other => Err(format!("its header says that it is for {other}")),
+    }
+}
+
+fn damaged(
+    file: &Path,
+    bundle: &EmbeddedBundle<'_>,
+    target: &str,
+    entry: &PackEntry<'_>,
+    why: &str,
+) -> Failure {
+    let kernels = bundle.kernels();
+    let is_its = |images: &BTreeMap<&str, crate::embedded::kernel::EmbeddedImage<'_>>| {
+        images.get(target).is_some_and(|image| image.key == entry.key)
+    };
+    let kernel = kernels.iter().find(|kernel| is_its(&kernel.images));
+    let name = kernel.map_or_else(|| key_text(&entry.key), |found| found.specialization.name());
+    Failure(format!(
+        "nothing was written: {name} for {target} in {}: {why}. `cargo cutile verify` lists all \
+         that is wrong",
+        file.display()
+    ))
+}
