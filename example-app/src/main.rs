@@ -1,7 +1,8 @@
-//! A small transformer-style pipeline whose GPU kernels are compiled ahead of time and embedded.
+//! A small transformer-style pipeline whose GPU kernels are compiled ahead of time and embedded,
+//! and five WGSL shaders that are lowered ahead of time.
 //!
-//! It launches every kernel once, checks each result against a reference on the host where a GPU
-//! computed one, and reports where each kernel came from.
+//! It launches every kernel and runs every shader once, checks each result against a reference on
+//! the host where a GPU computed one, and reports where each kernel and shader came from.
 
 mod inputs;
 mod kernels;
@@ -9,10 +10,13 @@ mod measure;
 mod pipeline;
 mod reference;
 mod report;
+mod shaders;
 
 use cutile::cuda_async::device_context::set_default_device;
+use cutile_embed::shader::Config;
 use cutile_embed::{Devices, Installer};
-use report::{Counters, Device, Outcome};
+use report::{Counters, Device, Kernels, Outcome};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 cutile_embed::embed!();
@@ -20,15 +24,26 @@ cutile_embed::embed!();
 const USAGE: &str = "\
 Usage: example-app [OPTIONS]
 
-Launches every kernel of the app once and reports where each came from.
+Launches every kernel of the app and runs every shader of it once, and reports
+where each came from.
 
 Options:
-  --json        One line of JSON on stdout; everything else goes to stderr
-  --device N    The CUDA device to run on [default: 0]
-  --no-l1       Do not fill cutile's memory: launches ask the embedded store
-  --no-bundle   Do not use what is embedded: launches ask the disk cache
-  --measure N   Time install and a first launch against the driver alone, N rounds
-  --help        Print this help";
+  --json               One line of JSON on stdout; everything else to stderr
+  --device N           The CUDA device to run on [default: 0]
+  --no-l1              Do not fill cutile's memory: launches ask the embedded
+                       store
+  --no-bundle          Do not use what is embedded: launches and shaders ask
+                       their disk caches
+  --measure N          Time install and a first launch against the driver
+                       alone, N rounds
+  --kernels-only       Leave the shaders out
+  --shaders-only       Leave the kernels out, and CUDA with them
+  --shader-cache DIR   The disk cache of the shaders; off for none
+                       [default: cutile/shaders in the user's cache folder]
+  --no-subgroups       Do without subgroups although the adapter has them
+  --png PATH           Write the picture that the scene's shader renders
+  --measure-shaders N  Time naga from text against naga from IR, N rounds
+  --help               Print this help";
 
 #[derive(Debug, Default)]
 struct Options {
@@ -37,6 +52,19 @@ struct Options {
     no_l1: bool,
     no_bundle: bool,
     measure: Option<usize>,
+    kernels_only: bool,
+    shaders_only: bool,
+    shader_cache: Option<Cache>,
+    no_subgroups: bool,
+    png: Option<PathBuf>,
+    measure_shaders: Option<usize>,
+}
+
+/// A disk cache that is not the user's.
+#[derive(Debug)]
+enum Cache {
+    Off,
+    Dir(PathBuf),
 }
 
 fn main() -> ExitCode {
@@ -58,14 +86,11 @@ fn main() -> ExitCode {
             } else {
                 print!("{outcome}");
             }
-            for launch in outcome.launches.iter().filter(|launch| !launch.within_bound()) {
-                eprintln!("{} is out of its bound of {:e}", launch.kernel, launch.bound);
+            let faults = outcome.faults();
+            for fault in &faults {
+                eprintln!("{fault}");
             }
-            if outcome.launches.iter().all(pipeline::LaunchResult::within_bound) {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             eprintln!("example-app: {error}");
@@ -74,7 +99,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<Outcome, cutile::error::Error> {
+fn run(options: &Options) -> Result<Outcome, shaders::Failure> {
+    let kernels = if options.shaders_only { None } else { Some(kernels(options)?) };
+    let shaders = (!options.kernels_only).then(|| shaders::run(&shader_options(options)));
+    let ratios = options.measure_shaders.map(shaders::measure).transpose()?;
+    Ok(Outcome { kernels, shaders, ratios })
+}
+
+fn kernels(options: &Options) -> Result<Kernels, cutile::error::Error> {
     set_default_device(options.device);
     let installed = Installer::new()
         .devices(Devices::Current)
@@ -92,7 +124,18 @@ fn run(options: &Options) -> Result<Outcome, cutile::error::Error> {
         Some(computes) => pipeline::run(computes, Counters::now)?,
     };
     let compiled = Counters::now().compiled - before.compiled;
-    Ok(Outcome { device, installed, launches, compiled })
+    Ok(Kernels { device, installed, launches, compiled })
+}
+
+fn shader_options(options: &Options) -> shaders::Options<'_> {
+    let mut config = Config::default().embedded(!options.no_bundle);
+    match &options.shader_cache {
+        None => {}
+        Some(Cache::Off) => config = config.disk(None),
+        Some(Cache::Dir(dir)) => config = config.disk(Some(dir.clone())),
+    }
+    let subgroups = !options.no_subgroups;
+    shaders::Options { config, subgroups, png: options.png.as_deref() }
 }
 
 fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
@@ -104,15 +147,61 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Options>, Str
             "--no-l1" => options.no_l1 = true,
             "--no-bundle" => options.no_bundle = true,
             "--help" | "-h" => return Ok(None),
+            "--kernels-only" => options.kernels_only = true,
+            "--shaders-only" => options.shaders_only = true,
+            "--no-subgroups" => options.no_subgroups = true,
             "--device" => options.device = number(&argument, arguments.next())?,
             "--measure" => options.measure = Some(number(&argument, arguments.next())?),
+            "--measure-shaders" => {
+                options.measure_shaders = Some(number(&argument, arguments.next())?);
+            }
+            "--png" => options.png = Some(path(&argument, arguments.next())?),
+            "--shader-cache" => {
+                let cache = path(&argument, arguments.next())?;
+                let off = cache.as_os_str() == "off";
+                options.shader_cache = Some(if off { Cache::Off } else { Cache::Dir(cache) });
+            }
             other => return Err(format!("unknown option {other:?}")),
         }
     }
-    Ok(Some(options))
+    contradiction(&options).map_or(Ok(Some(options)), Err)
+}
+
+/// Why nobody can mean these options together.
+fn contradiction(options: &Options) -> Option<String> {
+    let of_shaders = [
+        ("--shaders-only", options.shaders_only),
+        ("--shader-cache", options.shader_cache.is_some()),
+        ("--no-subgroups", options.no_subgroups),
+        ("--png", options.png.is_some()),
+        ("--measure-shaders", options.measure_shaders.is_some()),
+    ];
+    let of_kernels = [
+        ("--no-l1", options.no_l1),
+        ("--device", options.device != 0),
+        ("--measure", options.measure.is_some()),
+    ];
+    let given = |among: &[(&'static str, bool)]| {
+        among.iter().find(|(_, given)| *given).map(|(name, _)| *name)
+    };
+    if let (true, Some(name)) = (options.kernels_only, given(&of_shaders)) {
+        return Some(format!("{name} is for the shaders, which --kernels-only leaves out"));
+    }
+    if let (true, Some(name)) = (options.shaders_only, given(&of_kernels)) {
+        return Some(format!("{name} is for the kernels, which --shaders-only leaves out"));
+    }
+    if options.measure_shaders.is_some() && cfg!(debug_assertions) {
+        // naga is many times slower so, and the two routes not alike.
+        return Some("--measure-shaders needs a release build: cargo cutile run --release".into());
+    }
+    None
 }
 
 fn number(option: &str, value: Option<String>) -> Result<usize, String> {
     let value = value.ok_or_else(|| format!("{option} takes a number"))?;
     value.parse().map_err(|_| format!("{option} takes a number, not {value:?}"))
+}
+
+fn path(option: &str, value: Option<String>) -> Result<PathBuf, String> {
+    value.map(PathBuf::from).ok_or_else(|| format!("{option} takes a path"))
 }

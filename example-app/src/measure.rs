@@ -129,7 +129,8 @@ pub(crate) fn first_launch(target: &str, rounds: usize) -> Result<FirstLaunch, E
     })
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle value, or what is between the two; not a number where there is none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => f64::NAN,

@@ -1,11 +1,13 @@
 //! What the app found, as a table and as a line of JSON.
 
 use crate::pipeline::LaunchResult;
+use crate::shaders::{Counts, Ratio, Row, Shaders};
 use cutile::cuda_core::Context;
 use cutile::jit_cache::{jit_backend_compile_count, jit_disk_hit_count};
 use cutile::tile_kernel::jit_compile_count;
 use cutile_embed::Report;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Counters of upstream and of the store, at one moment.
@@ -85,10 +87,13 @@ enum Kind {
 }
 
 impl Device {
+    /// That of a run which looked for none.
+    const NONE: Self = Self { kind: Kind::None, name: None, target: None };
+
     /// The device `ordinal`, if `install` found it.
     pub(crate) fn of(installed: &Report, ordinal: usize) -> Self {
         let Some(device) = installed.devices.iter().find(|device| device.device == ordinal) else {
-            return Self { kind: Kind::None, name: None, target: None };
+            return Self::NONE;
         };
         let name = Context::new(ordinal).and_then(|context| context.device_name()).ok();
         let is_virtual = name.as_deref().is_some_and(|name| name.starts_with("cuTile virtual GPU"));
@@ -114,6 +119,17 @@ impl Device {
 /// What a run of the app found.
 #[derive(Debug)]
 pub(crate) struct Outcome {
+    /// `None` where they were left out.
+    pub kernels: Option<Kernels>,
+    /// `None` where they were left out.
+    pub shaders: Option<Shaders>,
+    /// Where they were asked for.
+    pub ratios: Option<Vec<Ratio>>,
+}
+
+/// What a run of the kernels found.
+#[derive(Debug)]
+pub(crate) struct Kernels {
     /// Where it ran.
     pub device: Device,
     /// What `install` said.
@@ -130,9 +146,16 @@ struct Json<'a> {
     embedded: Embedded<'a>,
     launches: Vec<Launch<'a>>,
     compiled_at_run_time: u64,
+    adapter: Option<&'a str>,
+    shaders: &'a [Row],
+    shader_counts: Counts,
+    front_end_calls: u64,
+    /// naga from text ÷ naga from IR, by the shader's path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shader_ratio: Option<BTreeMap<&'a str, f64>>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Embedded<'a> {
     kernels: usize,
     images: usize,
@@ -152,6 +175,64 @@ struct Launch<'a> {
 impl Outcome {
     /// One line of JSON.
     pub(crate) fn json(&self) -> String {
+        let kernels = self.kernels.as_ref();
+        let shaders = self.shaders.as_ref();
+        let shader_counts = shaders.map(Shaders::counts).unwrap_or_default();
+        let json = Json {
+            device: kernels.map_or(&Device::NONE, |kernels| &kernels.device),
+            embedded: kernels.map(Kernels::embedded).unwrap_or_default(),
+            launches: kernels.map(Kernels::launches).unwrap_or_default(),
+            compiled_at_run_time: kernels.map_or(0, |kernels| kernels.compiled),
+            adapter: shaders.and_then(|shaders| Some(shaders.adapter.as_ref()?.name.as_str())),
+            shaders: shaders.map_or(&[], |shaders| &shaders.rows),
+            shader_counts,
+            front_end_calls: shader_counts.front_end_calls,
+            shader_ratio: self
+                .ratios
+                .as_ref()
+                .map(|ratios| ratios.iter().map(|ratio| (ratio.path, ratio.ratio)).collect()),
+        };
+        serde_json::to_string(&json).expect("plain data serializes")
+    }
+
+    /// What is wrong, a line each.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let launches = self.kernels.iter().flat_map(|kernels| &kernels.launches);
+        let kernels = launches
+            .filter(|launch| !launch.within_bound())
+            .map(|launch| format!("{} is out of its bound of {:e}", launch.kernel, launch.bound));
+        let shaders = self
+            .shaders
+            .iter()
+            .flat_map(Shaders::errors)
+            .map(|(row, error)| format!("{}, {}: {error}", row.path, row.entry_point));
+        kernels.chain(shaders).collect()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(kernels) = &self.kernels {
+            kernels.fmt(f)?;
+            if !kernels.launches.is_empty() {
+                writeln!(f)?;
+            }
+        }
+        if let Some(shaders) = &self.shaders {
+            shaders.fmt(f)?;
+        }
+        if let Some(ratios) = &self.ratios {
+            writeln!(f, "\n{}", Ratio::HEADER)?;
+            for ratio in ratios {
+                writeln!(f, "{ratio}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kernels {
+    fn launches(&self) -> Vec<Launch<'_>> {
         let launches = self.launches.iter().map(|launch| Launch {
             kernel: &launch.kernel,
             generics: &launch.generics,
@@ -159,13 +240,7 @@ impl Outcome {
             first_launch_us: launch.first_launch_us,
             relative_error: launch.relative_error,
         });
-        let json = Json {
-            device: &self.device,
-            embedded: self.embedded(),
-            launches: launches.collect(),
-            compiled_at_run_time: self.compiled,
-        };
-        serde_json::to_string(&json).expect("plain data serializes")
+        launches.collect()
     }
 
     fn embedded(&self) -> Embedded<'_> {
@@ -179,7 +254,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for Kernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let embedded = self.embedded();
         match (&self.device.name, &self.device.target) {
