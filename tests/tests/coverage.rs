@@ -1,7 +1,8 @@
 //! What a build covers: any length, recordings, strict mode and its explanations. On virtual GPUs.
 
-use cutile_tests::{Build, Built, Fixture, Run, scratch, toolkit};
+use cutile_tests::{Build, Built, Fixture, Run, scratch, toolkit, workspace_root};
 use std::path::Path;
+use std::process::Command;
 
 const COVER: &str = "FIXTURE_COVER";
 
@@ -80,6 +81,48 @@ fn a_program_that_dies_leaves_what_it_had_launched() {
     assert!(!printed.success);
     let recorded = std::fs::read_to_string(&file).unwrap();
     assert_eq!(recorded.matches("\"function\"").count(), 2, "{recorded}");
+}
+
+/// `cargo cutile record` of a program, with what it printed.
+fn record(options: &[&str], file: &Path, built: &Built, steps: &[&str]) -> (bool, String) {
+    let output = Command::new("cargo")
+        .args(["cutile", "--virtual-gpu", "sm_90", "record", "-o"])
+        .arg(file)
+        .args(options)
+        .arg("--")
+        .arg(built.program().path())
+        .args(steps)
+        .current_dir(workspace_root())
+        .output()
+        .expect("cargo runs");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn the_command_records_merges_and_ends_what_does_not_end() {
+    let fixture = Fixture::new("covered", "covered-command");
+    let built = build(&fixture, "warmup").ok();
+    let out = scratch();
+    let file = out.path().join("kernels.json");
+    let text = || std::fs::read_to_string(&file).unwrap();
+
+    let (well, said) = record(&[], &file, &built, &["install", "add:1000"]);
+    assert!(well && said.contains("1 specializations of 1 kernels, 1 of them new"), "{said}");
+    let first = text();
+    let (well, said) = record(&["--merge"], &file, &built, &["install", "copy:48:20"]);
+    assert!(well && said.contains("2 specializations of 2 kernels, 1 of them new"), "{said}");
+    let (well, said) = record(&[], &file, &built, &["install", "add:1000"]);
+    assert!(well && text() == first, "the same run gives other bytes: {said}");
+
+    let steps = ["install", "add:1000", "copy:48:20", "wait"];
+    let (well, said) = record(&["--timeout", "20"], &file, &built, &steps);
+    assert!(well && said.contains("was ended when its time was up"), "{said}");
+    assert!(said.contains("2 specializations"), "{said}");
+
+    let (well, said) = record(&[], &file, &built, &[]);
+    assert!(!well && said.contains("Does it call cutile_embed::install()"), "{said}");
+    let (well, said) = record(&["--merge"], &out.path().join("no/kernels.json"), &built, &[]);
+    assert!(!well && said.contains("no/kernels.json"), "{said}");
 }
 
 #[test]
