@@ -1,0 +1,2 @@
+//! says: unknown address space
+var<global> value: u32;

@@ -1,0 +1,6 @@
+//! says: cannot assign to this expression
+@compute @workgroup_size(1)
+fn main() {
+    let value = 1u;
+    value = 2u;
+}

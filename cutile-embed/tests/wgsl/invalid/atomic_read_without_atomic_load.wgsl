@@ -1,0 +1,9 @@
+//! says: atomic
+@group(0) @binding(0) var<storage, read_write> count: atomic<u32>;
+@group(0) @binding(1) var<storage, read_write> data: array<u32>;
+
+@compute @workgroup_size(1)
+fn main() {
+    let found: u32 = count;
+    data[0] = found;
+}

@@ -1,0 +1,5 @@
+//! says: break
+@compute @workgroup_size(1)
+fn main() {
+    break;
+}

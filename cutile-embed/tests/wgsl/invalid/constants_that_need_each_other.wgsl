@@ -1,0 +1,3 @@
+//! says: cyclic
+const A = B + 1;
+const B = A + 1;

@@ -1,0 +1,5 @@
+//! says: stage
+@compute @workgroup_size(1)
+fn main() {
+    discard;
+}

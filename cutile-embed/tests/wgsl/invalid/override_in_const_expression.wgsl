@@ -1,0 +1,3 @@
+//! says: override
+override size: u32 = 4u;
+const DOUBLE = size * 2u;

@@ -1,0 +1,10 @@
+//! says: default
+@compute @workgroup_size(1)
+fn main() {
+    var value = 1;
+    switch value {
+        case 1: {
+            value = 2;
+        }
+    }
+}

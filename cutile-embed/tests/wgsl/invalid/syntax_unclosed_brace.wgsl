@@ -1,0 +1,5 @@
+//! says: expected
+@compute @workgroup_size(1)
+fn main() {
+    if true {
+        return;

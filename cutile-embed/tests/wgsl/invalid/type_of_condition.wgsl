@@ -1,0 +1,7 @@
+//! says: condition
+@compute @workgroup_size(1)
+fn main() {
+    if 1u {
+        return;
+    }
+}

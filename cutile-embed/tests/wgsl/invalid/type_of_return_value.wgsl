@@ -1,0 +1,4 @@
+//! says: return
+fn main() -> u32 {
+    return 1.5;
+}

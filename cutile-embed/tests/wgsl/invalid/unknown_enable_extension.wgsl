@@ -1,0 +1,3 @@
+//! says: unknown enable-extension
+enable time_travel;
+fn main() {}

@@ -1,0 +1,3 @@
+//! says: workgroup size is missing
+@compute
+fn main() {}
