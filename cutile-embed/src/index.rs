@@ -136,6 +136,10 @@ impl<'a> Index<'a> {
         if header[64..80] != padded(index.cutile) {
             return Err(IndexError::Damaged);
         }
+        // postcard takes numbers that are longer than they need be, and bytes behind the end.
+        if header[20..24] != [0; 4] || !is_written_as(&index, body) {
+            return Err(IndexError::Malformed("it is not what this version writes"));
+        }
         Ok(index)
     }
 
@@ -182,8 +186,19 @@ impl<'a> IndexTarget<'a> {
     ///
     /// [`IndexError::Malformed`] when they do not decode.
     pub fn rows(&self) -> Result<Vec<IndexRow>, IndexError> {
-        postcard::from_bytes(self.rows).map_err(|_| IndexError::Malformed("a row does not decode"))
+        let rows: Vec<IndexRow> = postcard::from_bytes(self.rows)
+            .map_err(|_| IndexError::Malformed("a row does not decode"))?;
+        let counted = Self::new(self.target, &rows, self.rows);
+        if *self != counted || !is_written_as(&rows, self.rows) {
+            return Err(IndexError::Malformed("rows are not what this version writes"));
+        }
+        Ok(rows)
     }
+}
+
+/// Whether `bytes` are the ones that postcard writes for a value.
+fn is_written_as(value: &(impl Serialize + ?Sized), bytes: &[u8]) -> bool {
+    postcard::to_stdvec(value).is_ok_and(|written| written == bytes)
 }
 
 /// The rows of a target as [`IndexTarget`] holds them.
@@ -302,14 +317,55 @@ mod tests {
     fn every_single_flipped_byte_is_refused() {
         let bytes = index_bytes();
         for at in 0..bytes.len() {
-            // The reserved bytes carry nothing.
-            if (20..24).contains(&at) {
-                continue;
-            }
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             assert!(Index::parse(&damaged).is_err(), "byte {at}");
         }
+    }
+
+    /// An index whose body was changed by somebody who also knows how to make its digest.
+    fn forged(edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = index_bytes();
+        let mut body = bytes.split_off(HEADER_LEN);
+        edit(&mut body);
+        bytes[24..32].copy_from_slice(&(body.len() as u64).to_le_bytes());
+        bytes[32..64].copy_from_slice(&Sha256::digest(&body));
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+
+    #[test]
+    fn what_decodes_and_was_not_written_so_is_refused() {
+        assert!(Index::parse(&forged(|_| {})).is_ok());
+        let refused = Err(IndexError::Malformed("it is not what this version writes"));
+        assert_eq!(Index::parse(&forged(|body| body.push(0))), refused);
+        // The length of the package's name, 1, in two bytes.
+        assert_eq!(Index::parse(&forged(|body| drop(body.splice(..1, [0x81, 0])))), refused);
+        let other = Err(IndexError::Damaged);
+        assert_eq!(Index::parse(&forged(|body| body[9] ^= 1)).map(|index| index.cutile), other);
+    }
+
+    #[test]
+    fn rows_that_decode_and_were_not_written_so_are_refused() {
+        let rows = [row("a", 1), row("b", 1)];
+        let encoded = encode_rows(&rows);
+        let good = IndexTarget::new("sm_90", &rows, &encoded);
+        assert_eq!(good.rows().unwrap(), rows);
+        let mut longer = encoded.clone();
+        longer.push(0);
+        let mut wide = encoded.clone();
+        wide.splice(..1, [0x82, 0]);
+        let refused = Err(IndexError::Malformed("rows are not what this version writes"));
+        for bad in [
+            IndexTarget { rows: &longer, ..good.clone() },
+            IndexTarget { rows: &wide, ..good.clone() },
+            IndexTarget { kernels: 1, ..good.clone() },
+            IndexTarget { images: 2, ..good.clone() },
+        ] {
+            assert_eq!(bad.rows(), refused);
+        }
+        let cut = IndexTarget { rows: &encoded[..encoded.len() - 1], ..good };
+        assert_eq!(cut.rows(), Err(IndexError::Malformed("a row does not decode")));
     }
 
     #[test]
@@ -328,6 +384,16 @@ mod tests {
     }
 
     #[test]
+    fn each_fault_says_what_to_do() {
+        let text = IndexError::Schema { found: 9 }.to_string();
+        assert!(text.contains("schema 9") && text.contains("reads 1"), "{text}");
+        for error in [IndexError::Malformed("too short"), IndexError::Damaged] {
+            assert!(error.to_string().ends_with("build the crate again"), "{error}");
+        }
+        assert!(IndexError::Malformed("too short").to_string().contains("too short"));
+    }
+
+    #[test]
     #[should_panic(expected = "depend on one version")]
     fn another_cutile_stops_the_build() {
         let mut bytes = index_bytes();
@@ -340,6 +406,33 @@ mod tests {
         let mut bytes = index_bytes();
         bytes[64..80].fill(0);
         assert_schema(&bytes);
+    }
+
+    #[test]
+    fn what_was_written_is_embedded() {
+        assert_schema(&index_bytes());
+    }
+
+    #[test]
+    fn a_version_in_the_header_is_padded_or_cut() {
+        assert_eq!(padded("0.5.0"), *b"0.5.0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(padded("0.5.0-alpha.1+ab"), *b"0.5.0-alpha.1+ab");
+        assert_eq!(padded("0.5.0-alpha.1+abc"), *b"0.5.0-alpha.1+ab");
+    }
+
+    #[test]
+    #[should_panic(expected = "cut short")]
+    fn a_file_without_a_whole_header_stops_the_build() {
+        assert_schema(&index_bytes()[..HEADER_LEN - 1]);
+    }
+
+    #[test]
+    fn another_magic_stops_the_build() {
+        for at in 0..INDEX_MAGIC.len() {
+            let mut bytes = index_bytes();
+            bytes[at] ^= 1;
+            assert!(std::panic::catch_unwind(|| assert_schema(&bytes)).is_err(), "byte {at}");
+        }
     }
 
     #[test]

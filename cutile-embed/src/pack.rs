@@ -183,8 +183,8 @@ pub struct Pack<'a> {
 
 impl<'a> Pack<'a> {
     /// Reads header and index and checks their digest, the order of the keys, and that every
-    /// payload lies inside. Bytes behind the pack's total length are not looked at. Allocates
-    /// nothing.
+    /// payload lies where it belongs. Bytes between payloads and behind the pack's total length are
+    /// not looked at. Allocates nothing.
     ///
     /// # Errors
     ///
@@ -213,14 +213,6 @@ impl<'a> Pack<'a> {
             .and_then(|count| count.checked_mul(ROW_LEN))
             .ok_or(short.clone())?;
         let index = rest.get(..index_len).ok_or(short)?;
-        let mut digest = Sha256::new();
-        digest.update(&header[..48]);
-        digest.update(package);
-        digest.update(version);
-        digest.update(index);
-        if digest.finalize().as_slice() != &header[48..80] {
-            return Err(PackError::Damaged);
-        }
         let text = |bytes| {
             std::str::from_utf8(bytes).map_err(|_| PackError::Malformed("a name is not UTF-8"))
         };
@@ -230,22 +222,55 @@ impl<'a> Pack<'a> {
             version: text(version)?,
             index: index.as_chunks::<ROW_LEN>().0,
         };
-        if !pack.index.is_sorted_by(|a, b| a[..32] < b[..32]) {
-            return Err(PackError::Malformed("the index is not sorted"));
-        }
-        let payloads = HEADER_LEN + package.len() + version.len() + index_len;
-        for row in pack.index {
-            match pack.range(row) {
-                // An entry that reaches into header or index is outside, too.
-                Some((start, _)) if start >= payloads => {
-                    if start % ALIGN != 0 {
-                        return Err(PackError::Malformed("an entry is not aligned"));
-                    }
-                }
-                _ => return Err(PackError::Malformed("an entry lies outside")),
-            }
+        // Before the digest: in a file that is full of magics, each could claim all of the rest as
+        // its index, and have it hashed.
+        pack.check_layout(header)?;
+        let mut digest = Sha256::new();
+        digest.update(&header[..48]);
+        digest.update(package);
+        digest.update(version);
+        digest.update(index);
+        if digest.finalize().as_slice() != &header[48..80] {
+            return Err(PackError::Damaged);
         }
         Ok(pack)
+    }
+
+    /// Whether all is where [`PackWriter::finish`] puts it.
+    fn check_layout(&self, header: &[u8]) -> Result<(), PackError> {
+        let malformed = |what| Err(PackError::Malformed(what));
+        if header[36..48] != [0; 12] {
+            return malformed("reserved bytes are not 0");
+        }
+        let names = self.package.len() + self.version.len();
+        let payloads = HEADER_LEN + names + self.index.len() * ROW_LEN;
+        let mut end = payloads.next_multiple_of(ALIGN);
+        let mut before = None;
+        for row in self.index {
+            if before.is_some_and(|before: &[u8]| *before >= row[..32]) {
+                return malformed("the index is not sorted");
+            }
+            before = Some(&row[..32]);
+            match self.range(row) {
+                // An entry that reaches into header or index is outside, too.
+                Some((start, _)) if start < payloads => return malformed("an entry lies outside"),
+                Some((start, _)) if start % ALIGN != 0 => {
+                    return malformed("an entry is not aligned");
+                }
+                Some((start, _)) if start != end.next_multiple_of(ALIGN) => {
+                    return malformed("an entry is not behind the one before it");
+                }
+                Some((_, entry_end)) => end = entry_end,
+                None => return malformed("an entry lies outside"),
+            }
+            if row[52..56] != [0; 4] {
+                return malformed("reserved bytes are not 0");
+            }
+        }
+        if end != self.bytes.len() {
+            return malformed("it does not end with its last entry");
+        }
+        Ok(())
     }
 
     /// Name of the package that embeds it.

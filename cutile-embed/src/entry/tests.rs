@@ -27,12 +27,19 @@ fn every_field_is_where_the_table_says() {
 }
 
 #[test]
-fn the_header_reads_without_a_request() {
+fn an_entry_is_allocated_once() {
     let entry = entry();
+    assert_eq!(entry.capacity(), entry.len());
+}
+
+#[test]
+fn the_header_reads_without_a_request() {
+    let params = EntryParams { flags: 5, ..PARAMS };
+    let entry = encode_entry(&params, b"the image").unwrap();
     let header = EntryHeader::parse(&entry).unwrap();
     assert_eq!(header.bc_sha256(), [7; 32]);
     assert_eq!((header.gpu_name(), header.tileiras_fp()), ("sm_90", "V13.5.37"));
-    assert_eq!((header.opt_level(), header.flags()), (3, 0));
+    assert_eq!((header.opt_level(), header.flags()), (3, 5));
     assert_eq!(header.cubin(), b"the image");
 }
 
@@ -61,6 +68,20 @@ fn each_fault_is_named() {
     // Upstream does not read the reserved bytes either.
     for at in [14, 15, 86, 87] {
         assert_eq!(edited(at, 1), Ok(()), "byte {at}");
+    }
+}
+
+#[test]
+fn each_fault_says_what_was_found() {
+    let texts = [
+        (EntryError::NotAnEntry, "not a cache entry"),
+        (EntryError::Version(7), "entry of format 7, expected 1"),
+        (EntryError::Length, "the entry is not as long as its header says"),
+        (EntryError::Name, "a name in the entry is not UTF-8"),
+        (EntryError::Digest, "the cubin does not match the digest in its entry"),
+    ];
+    for (error, text) in texts {
+        assert_eq!(error.to_string(), text);
     }
 }
 

@@ -25,6 +25,9 @@ fn what_is_put_in_comes_out_at_every_alignment() {
             assert_eq!(entry.offset % ALIGN, 0);
         }
         assert_eq!(pack.get(&[3; 32]), None);
+        assert_eq!(pack.total_len(), bytes.len());
+        moved.push(0);
+        assert_eq!(Pack::parse(&moved[shift..]).unwrap().total_len(), bytes.len());
     }
 }
 
@@ -39,6 +42,19 @@ fn the_order_of_insertion_does_not_show() {
 fn an_empty_pack_is_a_pack() {
     let bytes = pack(&[]);
     assert!(Pack::parse(&bytes).unwrap().is_empty());
+    assert!(!Pack::parse(&pack(&ENTRIES)).unwrap().is_empty());
+}
+
+#[test]
+fn a_payload_can_lie_right_behind_the_index() {
+    // 80, 16 for the names, two rows: a multiple of 16.
+    let mut writer = PackWriter::new("fifteen letters", "1");
+    for key in [1, 2] {
+        writer.insert([key; 32], vec![key]).unwrap();
+    }
+    let bytes = writer.finish();
+    let pack = Pack::parse(&bytes).unwrap();
+    assert_eq!(pack.get(&[1; 32]).unwrap().offset, HEADER_LEN + 16 + 2 * ROW_LEN);
 }
 
 #[test]
@@ -82,6 +98,13 @@ fn another_version_is_named() {
 }
 
 #[test]
+fn the_magic_is_what_the_text_says() {
+    assert_eq!(magic()[0], 0xC7);
+    assert_eq!(magic()[1..], *b"CUTILE-PACK\r\n\x1a\n");
+    assert_eq!(pack(&ENTRIES)[..16], magic());
+}
+
+#[test]
 fn packs_are_found_in_any_file_and_a_lone_magic_is_an_error() {
     let mut file = b"\x7fELF and so on".to_vec();
     file.extend_from_slice(&magic());
@@ -118,17 +141,24 @@ proptest! {
     }
 }
 
-/// A pack whose index was changed by somebody who also knows how to make its digest.
-fn forged(edit: impl FnOnce(&mut [u8])) -> Vec<u8> {
+/// A pack that was changed by somebody who also knows how to make its digest.
+fn forged_bytes(edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = pack(&ENTRIES);
-    let index = HEADER_LEN + "crate".len() + "1.0.0".len();
-    let end = index + ENTRIES.len() * ROW_LEN;
-    edit(&mut bytes[index..end]);
+    let end = INDEX + ENTRIES.len() * ROW_LEN;
+    edit(&mut bytes);
     let mut digest = Sha256::new();
     digest.update(&bytes[..48]);
     digest.update(&bytes[HEADER_LEN..end]);
     bytes[48..80].copy_from_slice(&digest.finalize());
     bytes
+}
+
+/// Where the index of a pack of [`pack`] begins.
+const INDEX: usize = HEADER_LEN + "crate".len() + "1.0.0".len();
+
+/// As above; only its index is changed.
+fn forged(edit: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    forged_bytes(|bytes| edit(&mut bytes[INDEX..INDEX + ENTRIES.len() * ROW_LEN]))
 }
 
 #[test]
@@ -153,7 +183,54 @@ fn a_forged_index_is_refused() {
         assert_eq!(malformed(bytes), "an entry lies outside", "{offset} {len}");
     }
     assert_eq!(malformed(forged(|index| index[32] += 1)), "an entry is not aligned");
+    // A gap, and two entries that share bytes.
+    let apart = "an entry is not behind the one before it";
+    assert_eq!(malformed(forged(|index| index[32] += 16)), apart);
+    assert_eq!(malformed(forged(|index| index[40] = 17)), apart);
+    let last = 2 * ROW_LEN;
+    assert_eq!(
+        malformed(forged(|index| index[last + 40] -= 1)),
+        "it does not end with its last entry"
+    );
+    assert_eq!(malformed(forged(|index| index[52] = 1)), "reserved bytes are not 0");
+    assert_eq!(malformed(forged(|index| index[55] = 1)), "reserved bytes are not 0");
     assert!(Pack::parse(&forged(|_| {})).is_ok());
+}
+
+#[test]
+fn a_forged_header_is_refused() {
+    for at in 36..48 {
+        let bytes = forged_bytes(|bytes| bytes[at] = 1);
+        let refused = PackError::Malformed("reserved bytes are not 0");
+        assert_eq!(Pack::parse(&bytes), Err(refused), "byte {at}");
+    }
+    // Longer than its entries, with something there.
+    let bytes = forged_bytes(|bytes| {
+        bytes.push(0);
+        let total = (bytes.len() as u64).to_le_bytes();
+        bytes[24..32].copy_from_slice(&total);
+    });
+    let refused = PackError::Malformed("it does not end with its last entry");
+    assert_eq!(Pack::parse(&bytes), Err(refused));
+}
+
+/// Headers in one another, each of which says that nearly all of the rest is its index. Hashing it
+/// for each of them took a minute for a file of 1 MB.
+#[test]
+fn a_file_full_of_magics_is_searched_once() {
+    let header = |rest: usize| {
+        let mut header = pack(&[])[..HEADER_LEN].to_vec();
+        header[20..24].copy_from_slice(&((rest / ROW_LEN) as u32).to_le_bytes());
+        header[24..32].copy_from_slice(&((rest + HEADER_LEN) as u64).to_le_bytes());
+        header[32..36].fill(0);
+        header
+    };
+    let headers = (1 << 20) / HEADER_LEN;
+    let file: Vec<u8> = (0..headers).rev().flat_map(|left| header(left * HEADER_LEN)).collect();
+    let begun = std::time::Instant::now();
+    assert!(find_packs(&file).all(|(_, pack)| pack.is_err()));
+    // 7 GB would be hashed.
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -175,6 +252,23 @@ fn a_payload_is_not_copied() {
     let bytes = pack(&ENTRIES);
     let entry = Pack::parse(&bytes).unwrap().get(&[1; 32]).unwrap();
     assert!(matches!(entry.payload(), Ok(Cow::Borrowed(_))));
+}
+
+#[test]
+fn each_fault_says_what_was_found_and_what_to_do() {
+    let key = crate::key::key_text(&[7; 32]);
+    let texts = [
+        (PackError::Malformed("no magic"), ["no magic", "build the crate again"]),
+        (PackError::Version(7), ["version 7", "one version of cutile-build and cutile-embed"]),
+        (PackError::Damaged, ["index", "build again"]),
+        (PackError::DamagedEntry([7; 32]), [&key, "build again"]),
+        (PackError::Codec(1), ["codec 1", "one version of cutile-build and cutile-embed"]),
+        (PackError::Conflict([7; 32]), [&key, "two different payloads"]),
+    ];
+    for (error, parts) in texts {
+        let text = error.to_string();
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
 }
 
 #[test]

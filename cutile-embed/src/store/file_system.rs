@@ -12,6 +12,7 @@ use super::JitStore;
 use super::log::log;
 use super::switch::soft_error;
 use crate::key::key_bytes;
+use std::ffi::OsString;
 use std::fs::{self, FileTimes, Metadata, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
+mod folder;
 mod platform;
+
+use folder::Folder;
 
 /// Total size that a store aims at unless told otherwise: 2 GiB.
 pub const DEFAULT_CAPACITY_BYTES: u64 = 2 << 30;
@@ -34,6 +38,15 @@ pub const MAX_ENTRY_BYTES: u64 = 256 << 20;
 /// A file that is being written is that for milliseconds. One as old as this was left by a process
 /// that died.
 const STALE_TEMP: Duration = Duration::from_secs(3600);
+
+/// How often a `put` begins again that another process gets in the way of.
+const ATTEMPTS: u32 = 8;
+
+/// What tells a temporary file by its name.
+const TEMP: &str = ".tmp.";
+
+/// How much longer than the root the path of an entry is: a shard, a key, `.cubin`.
+const LONGEST_NAME: usize = "/ab/".len() + 64 + ".cubin".len();
 
 /// Tells the temporary files of one process apart.
 static TEMP_COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -50,7 +63,8 @@ static TEMP_COUNTER: AtomicU64 = AtomicU64::new(0);
 ///
 /// Reads are bounded by [`MAX_ENTRY_BYTES`]; links, folders and other things that are no plain
 /// file are refused, and so are files of another user, and whatever lies behind a link in place of
-/// a folder of the store.
+/// a folder of the store. On Unix each of these is asked of what was opened, and what follows goes
+/// through that handle: replacing a folder between the question and the use gains nothing.
 ///
 /// # Security
 ///
@@ -64,6 +78,8 @@ pub struct FileSystemJitStore {
     low: f64,
     /// Longest entry that is read or written.
     longest: u64,
+    /// Whether the root has to be the user's alone.
+    private: bool,
     /// Owner of the root: of a folder that the caller chose, the entries may belong to its owner.
     owner: Option<u32>,
 }
@@ -116,7 +132,8 @@ impl FileSystemJitStoreBuilder {
         }
         fs::create_dir_all(&root)?;
         let owner = platform::owner(&fs::metadata(&root)?);
-        Ok(FileSystemJitStore { root, capacity, high, low, longest: MAX_ENTRY_BYTES, owner })
+        let (longest, private) = (MAX_ENTRY_BYTES, false);
+        Ok(FileSystemJitStore { root, capacity, high, low, longest, private, owner })
     }
 }
 
@@ -165,7 +182,7 @@ impl FileSystemJitStore {
     /// As there.
     pub fn private(root: &Path) -> io::Result<Self> {
         platform::prepare(root)?;
-        Ok(Self { owner: None, ..Self::new(root)? })
+        Ok(Self { private: true, owner: None, ..Self::new(root)? })
     }
 
     /// The root.
@@ -181,39 +198,60 @@ impl FileSystemJitStore {
         self
     }
 
-    fn entry_path(&self, key: &str) -> io::Result<PathBuf> {
-        // A key becomes a path: nothing but a key may.
-        key_bytes(key).ok_or_else(|| invalid_key(key))?;
-        let shard = self.root.join(&key[..2]);
-        self.check_shard(&shard)?;
-        Ok(shard.join(format!("{key}.cubin")))
-    }
-
     fn belongs(&self, found: &Metadata) -> bool {
         platform::is_own(found) || self.owner.is_some() && self.owner == platform::owner(found)
     }
 
-    /// Whether a shard is a folder of the store, or nothing yet. Opening an entry says nothing
-    /// about links on the way to it.
-    fn check_shard(&self, shard: &Path) -> io::Result<()> {
-        let found = match fs::symlink_metadata(shard) {
-            Ok(found) => found,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        if !found.is_dir() {
-            return Err(io::Error::new(
+    fn open_root(&self) -> io::Result<Folder> {
+        let root = Folder::open(&self.root, !self.private, LONGEST_NAME)?;
+        let found = root.metadata()?;
+        if self.private {
+            platform::check_root(&self.root, &found)?;
+        }
+        self.check_folder(&self.root, &found)?;
+        Ok(root)
+    }
+
+    /// The shard of a key; `NotFound` where there is none yet.
+    fn open_shard(&self, root: &Folder, key: &str) -> io::Result<Folder> {
+        let path = || self.root.join(&key[..2]);
+        let shard = root.folder(&key[..2]).map_err(|error| match error.kind() {
+            ErrorKind::NotADirectory => io::Error::new(
                 ErrorKind::NotADirectory,
-                format!("{} is no folder; delete it", shard.display()),
-            ));
+                format!("{} is no folder; delete it", path().display()),
+            ),
+            _ => error,
+        })?;
+        self.check_folder(&path(), &shard.metadata()?)?;
+        Ok(shard)
+    }
+
+    /// The shard of a key, made with the root where it is missing.
+    fn make_shard(&self, key: &str) -> io::Result<Folder> {
+        let root = match self.open_root() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                platform::make_root(&self.root, self.private)?;
+                self.open_root()?
+            }
+            root => root?,
+        };
+        match self.open_shard(&root, key) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                root.make_folder(&key[..2])?;
+                self.open_shard(&root, key)
+            }
+            shard => shard,
         }
-        if !self.belongs(&found) {
-            return Err(io::Error::new(
-                ErrorKind::PermissionDenied,
-                format!("{} belongs to somebody else; delete it", shard.display()),
-            ));
+    }
+
+    fn check_folder(&self, path: &Path, found: &Metadata) -> io::Result<()> {
+        if self.belongs(found) {
+            return Ok(());
         }
-        Ok(())
+        Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!("{} belongs to somebody else; delete it", path.display()),
+        ))
     }
 
     /// Whether a file may be served: by what was opened, not by what a path says.
@@ -235,8 +273,12 @@ impl FileSystemJitStore {
     /// Removes what was read longest ago, if the total is above the high watermark. Failures are
     /// passed over: it must not fail a `put`.
     fn evict(&self) {
-        let lock = match platform::open_lock(&self.root.join(EVICTION_LOCK_FILE_NAME)) {
-            Ok(lock) => lock,
+        let opened = self.open_root().and_then(|root| {
+            let lock = root.open_lock(EVICTION_LOCK_FILE_NAME)?;
+            Ok((root, lock))
+        });
+        let (root, lock) = match opened {
+            Ok(opened) => opened,
             Err(error) => return soft_error("the eviction lock cannot be opened", &error),
         };
         match lock.try_lock() {
@@ -247,7 +289,7 @@ impl FileSystemJitStore {
                 return soft_error("the eviction lock cannot be taken", &error);
             }
         }
-        let mut entries = match self.entries() {
+        let mut entries = match entries(&root) {
             Ok(entries) => entries,
             Err(error) => return soft_error("the store cannot be listed", &error),
         };
@@ -262,50 +304,115 @@ impl FileSystemJitStore {
             if total as f64 <= capacity * self.low {
                 break;
             }
-            if fs::remove_file(&entry.path).is_ok() {
+            let removal =
+                root.folder(&entry.shard).and_then(|shard| shard.remove_file(&entry.name));
+            if passed_over("an entry cannot be evicted", removal).is_some() {
                 total -= entry.len;
                 removed += 1;
             }
         }
         log(format_args!("evicted {removed} entries; {total} bytes of {} left", self.capacity));
     }
+}
 
-    /// The entries, without temporary files; of those the stale ones are removed.
-    fn entries(&self) -> io::Result<Vec<EntryFile>> {
-        let now = SystemTime::now();
-        let mut entries = Vec::new();
-        for shard in fs::read_dir(&self.root)?.flatten().filter(is_shard) {
-            for file in fs::read_dir(shard.path()).into_iter().flatten().flatten() {
-                let Ok(meta) = file.metadata() else { continue };
+/// The entries, without temporary files; of those the stale ones are removed. What cannot be looked
+/// at is counted and passed over: the rest can still be evicted.
+fn entries(root: &Folder) -> io::Result<Vec<EntryFile>> {
+    let mut entries = Vec::new();
+    for shard in root.names()?.iter().filter_map(shard_name) {
+        let folder = match root.folder(shard) {
+            // What is no folder has none.
+            Err(error) if error.kind() == ErrorKind::NotADirectory => continue,
+            folder => folder,
+        };
+        let listed = || {
+            let folder = folder?;
+            let names = folder.names()?;
+            Ok((folder, names))
+        };
+        let Some((folder, names)) = passed_over("a shard cannot be listed", listed()) else {
+            continue;
+        };
+        for name in &names {
+            // The store gives none that is not.
+            let Some(name) = name.to_str() else { continue };
+            if name.contains(TEMP) {
+                remove_stale(&folder, name);
+            } else if name.ends_with(".cubin")
+                && let looked = passed_over("an entry cannot be looked at", folder.look_at(name))
+                && let Some(Some(meta)) = looked
+            {
                 let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                let name = file.file_name();
-                let name = name.to_string_lossy();
-                if name.contains(".tmp.") {
-                    if now.duration_since(used).is_ok_and(|age| age > STALE_TEMP) {
-                        let _ = fs::remove_file(file.path());
-                    }
-                } else if name.ends_with(".cubin") {
-                    entries.push(EntryFile { path: file.path(), len: meta.len(), used });
-                }
+                let (shard, name) = (shard.to_owned(), name.to_owned());
+                entries.push(EntryFile { shard, name, len: meta.len(), used });
             }
         }
-        Ok(entries)
+    }
+    Ok(entries)
+}
+
+/// Removes the stale temporary files of a shard. Eviction does so in all of them, but a store that
+/// never fills looks too rarely.
+fn tidy(shard: &Folder) {
+    let names = passed_over("a shard cannot be listed", shard.names()).unwrap_or_default();
+    for name in names.iter().filter_map(|name| name.to_str()).filter(|name| name.contains(TEMP)) {
+        remove_stale(shard, name);
+    }
+}
+
+/// Removes a temporary file that no process can be writing any more.
+fn remove_stale(folder: &Folder, name: &str) {
+    let remove = || {
+        let used = match folder.look_at(name)? {
+            Some(meta) => meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            None => SystemTime::UNIX_EPOCH,
+        };
+        match SystemTime::now().duration_since(used) {
+            Ok(age) if age > STALE_TEMP => folder.remove_file(name),
+            _ => Ok(()),
+        }
+    };
+    passed_over("a stale temporary file cannot be removed", remove());
+}
+
+/// What is there, where the store can do without. That something is gone is what other processes
+/// do; other failures are counted.
+fn passed_over<T>(doing: &str, result: io::Result<T>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => {
+            soft_error(doing, &error);
+            None
+        }
     }
 }
 
 struct EntryFile {
-    path: PathBuf,
+    shard: String,
+    name: String,
     len: u64,
     used: SystemTime,
 }
 
-/// A folder of two hex digits.
-fn is_shard(entry: &fs::DirEntry) -> bool {
-    let name = entry.file_name();
-    let hex = name
-        .to_str()
-        .is_some_and(|name| name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    hex && entry.file_type().is_ok_and(|kind| kind.is_dir())
+/// Two hex digits.
+fn shard_name(name: &OsString) -> Option<&str> {
+    let name = name.to_str()?;
+    (name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
+}
+
+fn entry_name(key: &str) -> io::Result<String> {
+    // A key becomes a path: nothing but a key may.
+    key_bytes(key).ok_or_else(|| invalid_key(key))?;
+    Ok(format!("{key}.cubin"))
+}
+
+/// What is not there is no error.
+fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 pub(super) fn invalid_key(key: &str) -> io::Error {
@@ -316,7 +423,7 @@ pub(super) fn invalid_key(key: &str) -> io::Error {
 /// folder are all pid 1 and start at 0, so there is a uuid.
 fn temp_name(key: &str, nonce: &Uuid) -> String {
     let counter = TEMP_COUNTER.fetch_add(1, Ordering::Relaxed);
-    format!("{key}.tmp.{}.{counter}.{nonce}", process::id())
+    format!("{key}{TEMP}{}.{counter}.{nonce}", process::id())
 }
 
 /// 64 uniform bits from a random uuid. Six of its bits are fixed, in bytes 6 and 8; folding the
@@ -335,12 +442,9 @@ fn looks(draw: u64, len: u64, capacity: u64) -> bool {
 
 impl JitStore for FileSystemJitStore {
     fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        let path = self.entry_path(key)?;
-        let mut file = match platform::open_entry(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let name = entry_name(key)?;
+        let opened = || self.open_shard(&self.open_root()?, key)?.open_entry(&name);
+        let Some(mut file) = found(opened())? else { return Ok(None) };
         let meta = file.metadata()?;
         self.check(&meta)?;
         let mut value = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
@@ -356,7 +460,7 @@ impl JitStore for FileSystemJitStore {
     }
 
     fn put(&self, key: &str, value: &[u8]) -> io::Result<()> {
-        let path = self.entry_path(key)?;
+        let name = entry_name(key)?;
         if value.len() as u64 > self.longest {
             // It would never be read.
             log(format_args!("{key} is not cached: {} bytes of {}", value.len(), self.longest));
@@ -368,24 +472,30 @@ impl JitStore for FileSystemJitStore {
             log(format_args!("{key} is not cached: {} bytes of {retained}", value.len()));
             return Ok(());
         }
-        let shard = self.root.join(&key[..2]);
         let nonce = Uuid::new_v4();
-        let temp = shard.join(temp_name(key, &nonce));
+        let temp = temp_name(key, &nonce);
         let write = || {
-            platform::create_shard(&shard)?;
-            platform::create_temp(&temp)?.write_all(value)?;
-            fs::rename(&temp, &path)
+            let shard = self.make_shard(key)?;
+            let written = shard
+                .create_temp(&temp)
+                .and_then(|mut file| file.write_all(value))
+                .and_then(|()| shard.rename(&temp, &name));
+            if written.is_err() {
+                // While writes fail, nothing else would remove it.
+                let _ = shard.remove_file(&temp);
+            }
+            written.map(|()| shard)
         };
-        let mut written = write();
-        // `clear` of another process can take the shard away in between.
-        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-            written = write();
-        }
-        if written.is_err() {
-            // While writes fail, nothing else would remove it.
-            let _ = fs::remove_file(&temp);
-        }
-        written?;
+        // `clear` of another process can take the temporary file away, and then the shard.
+        let mut attempts = 0;
+        let shard = loop {
+            attempts += 1;
+            match write() {
+                Err(error) if error.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {}
+                written => break written?,
+            }
+        };
+        tidy(&shard);
         if self.capacity > 0 && looks(draw(&nonce), value.len() as u64, self.capacity) {
             self.evict();
         }
@@ -393,30 +503,28 @@ impl JitStore for FileSystemJitStore {
     }
 
     fn contains(&self, key: &str) -> io::Result<bool> {
-        match fs::symlink_metadata(self.entry_path(key)?) {
-            Ok(meta) => Ok(meta.is_file()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        let name = entry_name(key)?;
+        let looked = || self.open_shard(&self.open_root()?, key)?.look_at(&name);
+        Ok(found(looked())?.flatten().is_some_and(|meta| self.check(&meta).is_ok()))
     }
 
     fn delete(&self, key: &str) -> io::Result<()> {
-        match fs::remove_file(self.entry_path(key)?) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        let name = entry_name(key)?;
+        let removed = || self.open_shard(&self.open_root()?, key)?.remove_file(&name);
+        found(removed()).map(|_| ())
     }
 
     fn clear(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.root)? {
-            let entry = entry?;
-            if !is_shard(&entry) {
-                continue;
-            }
-            match fs::remove_dir_all(entry.path()) {
+        let root = self.open_root()?;
+        for shard in root.names()?.iter().filter_map(shard_name) {
+            match root.remove_folder(shard) {
                 // Another process clears it, too.
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                // What is no folder is not ours.
+                Err(error) if error.kind() == ErrorKind::NotADirectory => {}
+                // Something was put meanwhile.
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+                removed => removed?,
             }
         }
         Ok(())

@@ -3,11 +3,12 @@
 //! Whoever can write there can plant device code, so the folder is the user's alone, and what was
 //! there before with wider permissions is not made good by narrowing them.
 
+use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Root of the disk cache on Unix, from the values of `XDG_CACHE_HOME` and `HOME`:
@@ -50,11 +51,29 @@ pub(super) fn prepare(root: &Path) -> io::Result<()> {
     check_ancestors(&fs::canonicalize(parent)?)?;
     match DirBuilder::new().mode(0o700).create(root) {
         Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_root(root)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
     }
-    // The umask may have taken bits of the owner's.
-    fs::set_permissions(root, Permissions::from_mode(0o700))
+    let found = fs::symlink_metadata(root)?;
+    check_root(root, &found)?;
+    if found.mode() & 0o700 != 0o700 { give_to_owner(root) } else { Ok(()) }
+}
+
+/// The umask may have taken bits of the owner's. By handle where that can be had: what the path
+/// names may be another folder by now.
+fn give_to_owner(root: &Path) -> io::Result<()> {
+    let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
+    match File::options().read(true).custom_flags(flags).open(root) {
+        Ok(handle) => {
+            check_root(root, &handle.metadata()?)?;
+            handle.set_permissions(Permissions::from_mode(0o700))
+        }
+        // Never said to root. Anybody else can only change what is his own.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            fs::set_permissions(root, Permissions::from_mode(0o700))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// A folder that others can write, and that is not sticky, lets them put another in place of ours.
@@ -72,13 +91,13 @@ fn check_ancestors(parent: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn check_root(root: &Path) -> io::Result<()> {
+/// Whether what was found at the root is a folder of the user's alone.
+pub(super) fn check_root(root: &Path, found: &Metadata) -> io::Result<()> {
     const ADVICE: &str = "delete it and retry";
-    let found = fs::symlink_metadata(root)?;
     if !found.is_dir() {
         return Err(refused(root, "it is not a directory", ADVICE));
     }
-    if !is_own(&found) {
+    if !is_own(found) {
         return Err(refused(root, &format!("it belongs to user {}", found.uid()), ADVICE));
     }
     if found.mode() & 0o077 != 0 {

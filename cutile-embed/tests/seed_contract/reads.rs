@@ -83,3 +83,48 @@ fn seed_an_entry_of_another_user_is_refused() {
     }
     assert!(store.get(&key("ab")).is_err());
 }
+
+#[test]
+fn a_shard_swapped_for_a_link_between_two_calls_is_refused() {
+    let (dir, store) = temp_store();
+    store.put(&key("ab"), b"mine").unwrap();
+    assert_eq!(store.get(&key("ab")).unwrap().as_deref(), Some(&b"mine"[..]));
+    let (shard, aside, planted) =
+        (store.root().join("ab"), dir.path().join("aside"), dir.path().join("planted"));
+    fs::create_dir(&planted).unwrap();
+    let files = [format!("{}.cubin", key("ab")), format!("{}.tmp.1.0.x", key("ab"))];
+    for file in &files {
+        fs::write(planted.join(file), b"planted").unwrap();
+        age(&planted.join(file), 10_000);
+    }
+    fs::rename(&shard, aside).unwrap();
+    symlink(&planted, &shard).unwrap();
+    let kinds = [
+        store.get(&key("ab")).unwrap_err().kind(),
+        store.contains(&key("ab")).unwrap_err().kind(),
+        store.put(&key("ab"), b"new").unwrap_err().kind(),
+        store.delete(&key("ab")).unwrap_err().kind(),
+    ];
+    assert_eq!(kinds, [ErrorKind::NotADirectory; 4]);
+    // Neither eviction nor clearing looks behind it.
+    let small = FileSystemJitStore::builder(store.root()).capacity_bytes(16).open().unwrap();
+    small.put(&key("cd"), b"evicts").unwrap();
+    store.clear().unwrap();
+    assert_eq!(names(&planted), files);
+    for file in files {
+        assert_eq!(fs::read(planted.join(file)).unwrap(), b"planted");
+    }
+}
+
+#[test]
+fn contains_says_no_to_every_entry_that_get_refuses() {
+    let (_dir, store) = temp_store();
+    store.put(&key("ab"), b"x").unwrap();
+    let file = File::options().write(true).open(entry_path(&store, &key("ab"))).unwrap();
+    file.set_len(MAX_ENTRY_BYTES + 1).unwrap();
+    assert!(store.get(&key("ab")).is_err());
+    assert!(!store.contains(&key("ab")).unwrap());
+    fs::create_dir_all(entry_path(&store, &key("cd"))).unwrap();
+    assert!(store.get(&key("cd")).is_err());
+    assert!(!store.contains(&key("cd")).unwrap());
+}

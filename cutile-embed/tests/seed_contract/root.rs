@@ -134,3 +134,95 @@ fn seed_a_parent_may_be_a_link() {
     FileSystemJitStore::private(&root).unwrap().put(&key("ab"), b"x").unwrap();
     assert!(dir.path().join("folder/cutile/kernels/ab").is_dir());
 }
+
+#[test]
+fn the_cache_folder_of_the_user_may_be_a_link_to_another_disk() {
+    const TEST: &str = "root::the_cache_folder_of_the_user_may_be_a_link_to_another_disk";
+    if is_child() {
+        store::enable_default().unwrap();
+        load(&key("ab"), &params(), b"image");
+        let (counted, compiled) = load(&key("ab"), &params(), b"image");
+        assert_eq!((counted, compiled), ([1, 0, 0, 0, 0], 0));
+        return;
+    }
+    let (home, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    symlink(scratch.path(), home.path().join(".cache")).unwrap();
+    let (_dir, output) = child(TEST, "", &[("HOME", home.path())]);
+    assert_success(&output);
+    let root = scratch.path().join("cutile/kernels");
+    assert_eq!((mode(&root), names(&root)), (0o700, vec!["ab".to_owned()]));
+}
+
+#[test]
+fn a_good_root_is_not_touched_and_one_without_the_owners_rights_gets_them() {
+    let (_dir, root) = existing_root(0o700);
+    let changed = |root: &Path| {
+        let found = fs::metadata(root).unwrap();
+        (found.ctime(), found.ctime_nsec())
+    };
+    let before = changed(&root);
+    FileSystemJitStore::private(&root).unwrap();
+    // On a disk that is only read, changing its mode would fail.
+    assert_eq!(changed(&root), before);
+    for found in [0o500, 0o300, 0o000] {
+        let (_dir, root) = existing_root(found);
+        FileSystemJitStore::private(&root).unwrap().put(&key("ab"), b"x").unwrap();
+        assert_eq!(mode(&root), 0o700, "{found:o}");
+    }
+}
+
+#[test]
+fn a_root_that_opens_up_after_it_was_checked_is_refused_from_then_on() {
+    let (_dir, root) = existing_root(0o700);
+    let store = FileSystemJitStore::private(&root).unwrap();
+    store.put(&key("ab"), b"x").unwrap();
+    for open in [0o750, 0o701, 0o777] {
+        set_mode(&root, open);
+        let kinds = [
+            store.get(&key("ab")).unwrap_err().kind(),
+            store.contains(&key("ab")).unwrap_err().kind(),
+            store.put(&key("cd"), b"x").unwrap_err().kind(),
+            store.delete(&key("ab")).unwrap_err().kind(),
+            store.clear().unwrap_err().kind(),
+        ];
+        assert_eq!(kinds, [ErrorKind::PermissionDenied; 5], "{open:o}");
+        assert_eq!(mode(&root), open);
+    }
+    set_mode(&root, 0o700);
+    assert_eq!(store.get(&key("ab")).unwrap().as_deref(), Some(&b"x"[..]));
+}
+
+#[test]
+fn a_private_root_that_becomes_a_link_is_refused_from_then_on() {
+    let (dir, root) = existing_root(0o700);
+    let store = FileSystemJitStore::private(&root).unwrap();
+    store.put(&key("ab"), b"planted").unwrap();
+    let elsewhere = dir.path().join("elsewhere");
+    fs::rename(&root, &elsewhere).unwrap();
+    symlink(&elsewhere, &root).unwrap();
+    assert!(store.get(&key("ab")).is_err());
+    assert!(store.contains(&key("ab")).is_err());
+    assert!(store.put(&key("cd"), b"mine").is_err());
+    assert!(store.delete(&key("ab")).is_err());
+    assert!(store.clear().is_err());
+    assert_eq!(names(&elsewhere), ["ab", "entry"]);
+    // Of a root that the caller chose, a link is his.
+    let chosen = FileSystemJitStore::new(&root).unwrap();
+    assert_eq!(chosen.get(&key("ab")).unwrap().as_deref(), Some(&b"planted"[..]));
+}
+
+#[test]
+fn a_root_that_vanished_is_made_again_as_it_was_made_first() {
+    let (_dir, root) = existing_root(0o700);
+    let store = FileSystemJitStore::private(&root).unwrap();
+    fs::remove_dir_all(&root).unwrap();
+    assert_eq!(store.get(&key("ab")).unwrap(), None);
+    assert!(!store.contains(&key("ab")).unwrap());
+    store.delete(&key("ab")).unwrap();
+    store.put(&key("ab"), b"x").unwrap();
+    assert_eq!(mode(&root), 0o700);
+    fs::remove_dir_all(&root).unwrap();
+    set_mode(root.parent().unwrap(), 0o777);
+    assert_eq!(store.put(&key("ab"), b"x").unwrap_err().kind(), ErrorKind::PermissionDenied);
+    assert!(!root.exists());
+}

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 /// Marks what a child says among what the test harness prints.
 const MARK: &str = "child: ";
 
-const IS_CHILD: &str = "CUTILE_TEST_IS_CHILD";
+/// The variable that a child has.
+pub(crate) const IS_CHILD: &str = "CUTILE_TEST_IS_CHILD";
 
 /// The command that runs the test `name` of this binary as a process of its own.
 pub(crate) fn command(name: &str) -> Command {

@@ -1,23 +1,18 @@
 //! What the operating systems do differently: owners, links, permissions, the default place.
 
 #[cfg(not(unix))]
-pub(super) use other::{
-    create_shard, create_temp, is_own, open_entry, open_lock, owner, prepare, user_cache_of_process,
-};
+pub(super) use other::{check_root, is_own, make_root, owner, prepare, user_cache_of_process};
 #[cfg(unix)]
-pub(super) use unix::{
-    create_shard, create_temp, is_own, open_entry, open_lock, owner, prepare, user_cache_of_process,
-};
+pub(super) use unix::{check_root, is_own, make_root, owner, prepare, user_cache_of_process};
 
 #[cfg(unix)]
 mod unix {
-    pub(in super::super) use crate::store::root::{is_own, prepare};
+    pub(in super::super) use crate::store::root::{check_root, is_own, prepare};
 
     use crate::store::root::user_cache;
-    use rustix::fs::OFlags;
-    use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+    use std::fs::{DirBuilder, Metadata};
     use std::io;
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
     use std::path::{Path, PathBuf};
 
     pub(in super::super) fn user_cache_of_process() -> io::Result<PathBuf> {
@@ -30,28 +25,12 @@ mod unix {
         Some(found.uid())
     }
 
-    /// Not through a link, and not waiting for the other end of a pipe.
-    fn no_follow() -> OpenOptions {
-        let mut options = File::options();
-        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-        options
-    }
-
-    pub(in super::super) fn open_entry(path: &Path) -> io::Result<File> {
-        no_follow().read(true).open(path)
-    }
-
-    /// Not truncated: were it something else than a lock, it would lose what it holds.
-    pub(in super::super) fn open_lock(path: &Path) -> io::Result<File> {
-        no_follow().write(true).create(true).truncate(false).mode(0o600).open(path)
-    }
-
-    pub(in super::super) fn create_temp(path: &Path) -> io::Result<File> {
-        File::options().write(true).create_new(true).mode(0o600).open(path)
-    }
-
-    pub(in super::super) fn create_shard(path: &Path) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)
+    /// Makes a root that was there when the store was opened.
+    pub(in super::super) fn make_root(root: &Path, private: bool) -> io::Result<()> {
+        match private {
+            true => prepare(root),
+            false => DirBuilder::new().recursive(true).mode(0o700).create(root),
+        }
     }
 }
 
@@ -59,7 +38,7 @@ mod unix {
 #[cfg(not(unix))]
 mod other {
     use super::local_app_data;
-    use std::fs::{self, File, Metadata};
+    use std::fs::{self, Metadata};
     use std::io;
     use std::path::{Path, PathBuf};
 
@@ -74,43 +53,20 @@ mod other {
         fs::create_dir_all(root)
     }
 
+    pub(in super::super) fn make_root(root: &Path, _: bool) -> io::Result<()> {
+        fs::create_dir_all(root)
+    }
+
+    pub(in super::super) fn check_root(_: &Path, _: &Metadata) -> io::Result<()> {
+        Ok(())
+    }
+
     pub(in super::super) fn is_own(_: &Metadata) -> bool {
         true
     }
 
     pub(in super::super) fn owner(_: &Metadata) -> Option<u32> {
         None
-    }
-
-    #[cfg(windows)]
-    pub(in super::super) fn open_entry(path: &Path) -> io::Result<File> {
-        use std::os::windows::fs::OpenOptionsExt;
-        // Constants of winnt.h and winbase.h. A link is opened itself, and is no plain file then;
-        // the second right is what touching the mtime takes.
-        const GENERIC_READ: u32 = 0x8000_0000;
-        const FILE_WRITE_ATTRIBUTES: u32 = 0x0100;
-        const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
-        File::options()
-            .access_mode(GENERIC_READ | FILE_WRITE_ATTRIBUTES)
-            .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT)
-            .open(path)
-    }
-
-    #[cfg(not(windows))]
-    pub(in super::super) fn open_entry(path: &Path) -> io::Result<File> {
-        File::open(path)
-    }
-
-    pub(in super::super) fn open_lock(path: &Path) -> io::Result<File> {
-        File::options().write(true).create(true).truncate(false).open(path)
-    }
-
-    pub(in super::super) fn create_temp(path: &Path) -> io::Result<File> {
-        File::options().write(true).create_new(true).open(path)
-    }
-
-    pub(in super::super) fn create_shard(path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
     }
 }
 

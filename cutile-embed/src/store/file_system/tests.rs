@@ -86,6 +86,50 @@ fn only_entries_are_listed_for_eviction() {
         fs::write(shard.join(stray), b"stray").unwrap();
     }
     fs::write(dir.path().join("outside.cubin"), b"stray").unwrap();
-    let found: Vec<_> = store.entries().unwrap().into_iter().map(|entry| entry.path).collect();
-    assert_eq!(found, [shard.join(format!("{key}.cubin"))]);
+    let found: Vec<_> = entries(&store.open_root().unwrap())
+        .unwrap()
+        .into_iter()
+        .map(|entry| (entry.shard, entry.name))
+        .collect();
+    assert_eq!(found, [("ab".to_owned(), format!("{key}.cubin"))]);
+}
+
+#[test]
+fn what_a_killed_process_left_goes_with_a_put_into_its_shard_without_eviction() {
+    let dir = tempfile::tempdir().unwrap();
+    for capacity in [0, DEFAULT_CAPACITY_BYTES] {
+        let builder = FileSystemJitStore::builder(dir.path()).capacity_bytes(capacity);
+        let store = builder.open().unwrap();
+        let shard = dir.path().join("ab");
+        let _ = fs::create_dir(&shard);
+        let temp = |age: u64| {
+            let path = shard.join(temp_name(&"ab".repeat(32), &Uuid::new_v4()));
+            let then = SystemTime::now() - Duration::from_secs(age);
+            let times = FileTimes::new().set_modified(then);
+            fs::File::create(&path).unwrap().set_times(times).unwrap();
+            path
+        };
+        let (young, stale) = (temp(3500), temp(3700));
+        store.put(&"ab".repeat(32), b"x").unwrap();
+        assert!(young.exists() && !stale.exists());
+    }
+}
+
+#[test]
+fn clear_is_no_error_where_something_is_put_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileSystemJitStore::new(dir.path()).unwrap();
+    let cleared = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !cleared.load(Ordering::Relaxed) {
+                let _ = store.put(&"ab".repeat(32), b"x");
+            }
+        });
+        let results: Vec<_> = (0..300).map(|_| store.clear()).collect();
+        cleared.store(true, Ordering::Relaxed);
+        for result in results {
+            result.unwrap();
+        }
+    });
 }
