@@ -5,7 +5,7 @@ use crate::bundle::{Contents, Shaders};
 use crate::compile::{Gathered, Jobs};
 use crate::environment::BuildEnv;
 use crate::error::{BuildError, nearest};
-use crate::package::MetadataConfig;
+use crate::package::{MetadataConfig, PackageError};
 use crate::rehearsal::{self, Declared, Rehearsal, Setup};
 use crate::targets::Target;
 use crate::toolkit::{SearchPlaces, Toolkit};
@@ -88,6 +88,10 @@ pub(crate) fn build(
         reported: BTreeSet::new(),
     };
     let found = found?;
+    // They went into the memory of a cutile that the rehearsal does not see.
+    if found.is_empty() && !gathered.recorded.is_empty() && restricted.by_kernel.is_empty() {
+        return Err(PackageError::OtherCutile { linked: get_compiler_version() }.into());
+    }
     restricted.check_names(&found)?;
     let uncovered = found.uncovered();
     if asked.deny_uncovered && !uncovered.is_empty() {

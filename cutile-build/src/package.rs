@@ -91,12 +91,19 @@ pub enum PackageError {
         /// The value, as JSON.
         found: String,
     },
-    /// The two sides of the crate do not use one cutile.
+    /// The crate asks for another cutile than the one that this crate was made for.
     UnequalCutile {
-        /// The version that the build script links.
+        /// The version that this crate links.
         linked: String,
-        /// What the program's side asks for.
+        /// The table, as `[dependencies]`.
+        table: &'static str,
+        /// What the table asks for.
         required: String,
+    },
+    /// The warm-ups launched kernels, and not through the cutile that this crate links.
+    OtherCutile {
+        /// The version that this crate links.
+        linked: String,
     },
 }
 
@@ -129,10 +136,16 @@ impl fmt::Display for PackageError {
                 "{}: `{key}` of [package.metadata.cutile] is {found}; expected {expected}",
                 manifest.display()
             ),
-            Self::UnequalCutile { linked, required } => write!(
+            Self::UnequalCutile { linked, table, required } => write!(
                 f,
-                "the build script links cutile {linked}, but [dependencies] asks for cutile \
-                 {required}; write the same version into [dependencies] and [build-dependencies]"
+                "cutile-build links cutile {linked}, but {table} asks for cutile {required}; write \
+                 cutile = \"{linked}\" into [dependencies] and [build-dependencies]"
+            ),
+            Self::OtherCutile { linked } => write!(
+                f,
+                "cutile-build links cutile {linked}, but the warm-ups launch kernels of another \
+                 cutile (`cargo tree -i cutile` lists them); write cutile = \"{linked}\" into \
+                 [dependencies] and [build-dependencies]"
             ),
         }
     }
@@ -247,23 +260,21 @@ impl MetadataConfig {
         self.targets.as_deref()
     }
 
-    /// Checks the cutile that the build script links against what the program's side asks for.
+    /// Checks what the crate asks of cutile against the version that this crate links.
     ///
-    /// It sees the manifest only: two versions that both satisfy it are told apart by what is
-    /// compiled into the bundle.
+    /// It sees the manifest only: a requirement that two versions satisfy can still be met by the
+    /// other one. Then nothing that a warm-up launches is recorded, and the build stops for that.
     ///
     /// # Errors
     ///
     /// [`PackageError::UnequalCutile`].
     pub fn check_cutile(&self, linked: &str) -> Result<(), PackageError> {
         let Ok(version) = Version::parse(linked) else { return Ok(()) };
-        let unequal = self.cutile.iter().find(|cutile| {
-            cutile.table == "[dependencies]" && !cutile.requirement.matches(&version)
-        });
-        match unequal {
+        match self.cutile.iter().find(|cutile| !cutile.requirement.matches(&version)) {
             None => Ok(()),
             Some(cutile) => Err(PackageError::UnequalCutile {
                 linked: linked.to_owned(),
+                table: cutile.table,
                 required: cutile.requirement.to_string(),
             }),
         }

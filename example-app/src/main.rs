@@ -28,8 +28,9 @@ Launches every kernel of the app and runs every shader of it once, and reports
 where each came from.
 
 Options:
-  --json               One line of JSON on stdout; everything else to stderr
-  --device N           The CUDA device to run on [default: 0]
+  --json               A line of JSON on stdout; everything else to stderr
+  --device N           The CUDA device to run on [default: 0]; 0,1 for several,
+                       each with a table or line of its own
   --no-l1              Do not fill cutile's memory: launches ask the embedded
                        store
   --no-bundle          Do not use what is embedded: launches and shaders ask
@@ -48,7 +49,8 @@ Options:
 #[derive(Debug, Default)]
 struct Options {
     json: bool,
-    device: usize,
+    /// Empty: the first.
+    devices: Vec<usize>,
     no_l1: bool,
     no_bundle: bool,
     measure: Option<usize>,
@@ -79,42 +81,50 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run(&options) {
-        Ok(outcome) => {
-            if options.json {
-                println!("{}", outcome.json());
-            } else {
-                print!("{outcome}");
+    let first = options.devices.first().copied().unwrap_or(0);
+    let others = options.devices.iter().skip(1);
+    let shaders = !options.kernels_only;
+    let runs = std::iter::once((first, shaders)).chain(others.map(|device| (*device, false)));
+    let mut status = ExitCode::SUCCESS;
+    for (device, shaders) in runs {
+        match run(&options, device, shaders) {
+            Ok(outcome) => {
+                if options.json {
+                    println!("{}", outcome.json());
+                } else {
+                    print!("{outcome}");
+                }
+                for fault in outcome.faults() {
+                    eprintln!("{fault}");
+                    status = ExitCode::FAILURE;
+                }
             }
-            let faults = outcome.faults();
-            for fault in &faults {
-                eprintln!("{fault}");
+            Err(error) => {
+                eprintln!("example-app: {error}");
+                return ExitCode::FAILURE;
             }
-            if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
-        Err(error) => {
-            eprintln!("example-app: {error}");
-            ExitCode::FAILURE
         }
     }
+    status
 }
 
-fn run(options: &Options) -> Result<Outcome, shaders::Failure> {
-    let kernels = if options.shaders_only { None } else { Some(kernels(options)?) };
-    let shaders = (!options.kernels_only).then(|| shaders::run(&shader_options(options)));
-    let ratios = options.measure_shaders.map(shaders::measure).transpose()?;
+/// The kernels on one device, and the shaders with the first: their device is another matter.
+fn run(options: &Options, device: usize, shaders: bool) -> Result<Outcome, shaders::Failure> {
+    let kernels = if options.shaders_only { None } else { Some(kernels(options, device)?) };
+    let ratios = options.measure_shaders.filter(|_| shaders).map(shaders::measure).transpose()?;
+    let shaders = shaders.then(|| shaders::run(&shader_options(options)));
     Ok(Outcome { kernels, shaders, ratios })
 }
 
-fn kernels(options: &Options) -> Result<Kernels, cutile::error::Error> {
-    set_default_device(options.device);
+fn kernels(options: &Options, device: usize) -> Result<Kernels, cutile::error::Error> {
+    set_default_device(device);
     let installed = Installer::new()
         .devices(Devices::Current)
         .fill_memory(!options.no_l1)
         .embedded(!options.no_bundle)
         .install();
     eprintln!("{installed}");
-    let device = Device::of(&installed, options.device);
+    let device = Device::of(&installed, device);
     if let (Some(rounds), Some(target)) = (options.measure, device.target()) {
         eprint!("{}", measure::first_launch(target, rounds)?);
     }
@@ -150,7 +160,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Option<Options>, Str
             "--kernels-only" => options.kernels_only = true,
             "--shaders-only" => options.shaders_only = true,
             "--no-subgroups" => options.no_subgroups = true,
-            "--device" => options.device = number(&argument, arguments.next())?,
+            "--device" => options.devices = numbers(&argument, arguments.next())?,
             "--measure" => options.measure = Some(number(&argument, arguments.next())?),
             "--measure-shaders" => {
                 options.measure_shaders = Some(number(&argument, arguments.next())?);
@@ -178,7 +188,7 @@ fn contradiction(options: &Options) -> Option<String> {
     ];
     let of_kernels = [
         ("--no-l1", options.no_l1),
-        ("--device", options.device != 0),
+        ("--device", !options.devices.is_empty()),
         ("--measure", options.measure.is_some()),
     ];
     let given = |among: &[(&'static str, bool)]| {
@@ -195,6 +205,11 @@ fn contradiction(options: &Options) -> Option<String> {
         return Some("--measure-shaders needs a release build: cargo cutile run --release".into());
     }
     None
+}
+
+fn numbers(option: &str, values: Option<String>) -> Result<Vec<usize>, String> {
+    let values = values.ok_or_else(|| format!("{option} takes a number, or 0,1"))?;
+    values.split(',').map(|value| number(option, Some(value.to_owned()))).collect()
 }
 
 fn number(option: &str, value: Option<String>) -> Result<usize, String> {

@@ -49,7 +49,7 @@ impl Fixture {
 
     /// The same in a folder of another name below `target/cutile-tests/crates`.
     #[must_use]
-    pub fn in_folder(folder: &str, from: &str, name: &str) -> Self {
+    pub fn in_folder(folder: impl AsRef<Path>, from: &str, name: &str) -> Self {
         Self::at(tests_dir().join("crates").join(folder), from, name)
     }
 
@@ -78,6 +78,7 @@ impl Fixture {
     pub fn cargo_toml(&self, targets: &[&str], dependencies: &str) {
         let root = workspace_root().display();
         let name = &self.name;
+        let profiles = profiles();
         // The dependencies of example-app, so that cutile has the same features.
         self.write(
             "Cargo.toml",
@@ -104,9 +105,7 @@ cutile = "=0.5.0"
 cutile-build = {{ path = "{root}/cutile-build", features = ["cuda"] }}
 half = "2"
 
-[profile.dev]
-debug = "line-tables-only"
-"#
+{profiles}"#
             ),
         );
     }
@@ -115,6 +114,12 @@ debug = "line-tables-only"
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Its package.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Writes a file of the crate.
@@ -137,7 +142,7 @@ debug = "line-tables-only"
 
     /// `cargo build` with the toolkit of the tests and a build cache that the tests share.
     pub fn build(&self) -> Build<'_> {
-        Build::new(&self.dir, Some(&self.name))
+        Build::new(&self.dir, &self.name)
     }
 }
 
@@ -146,19 +151,21 @@ debug = "line-tables-only"
 #[must_use]
 pub struct Build<'f> {
     dir: &'f Path,
-    name: Option<&'f str>,
+    name: &'f str,
     env: BTreeMap<OsString, OsString>,
     script_env: Vec<(String, Option<OsString>)>,
     arguments: Vec<String>,
+    messages: bool,
 }
 
 impl<'f> Build<'f> {
-    fn new(dir: &'f Path, name: Option<&'f str>) -> Self {
+    fn new(dir: &'f Path, name: &'f str) -> Self {
         let env = INHERITED
             .into_iter()
             .filter_map(|name| Some((name.into(), variable(name)?)))
             .collect::<BTreeMap<OsString, OsString>>();
-        let mut build = Self { dir, name, env, script_env: Vec::new(), arguments: Vec::new() };
+        let mut build =
+            Self { dir, name, env, script_env: Vec::new(), arguments: Vec::new(), messages: true };
         let libclang = workspace_root().join(".cutile/libclang");
         if variable("LIBCLANG_PATH").is_none() && libclang.is_dir() {
             build = build.env("LIBCLANG_PATH", libclang);
@@ -171,9 +178,9 @@ impl<'f> Build<'f> {
     }
 
     /// The build of a package of this workspace.
-    pub fn of_workspace(package: &str) -> Self {
-        let build = Build::new(workspace_root(), None).argument("--package").argument(package);
-        let mut build = build;
+    pub fn of_workspace(package: &'f str) -> Self {
+        let build = Build::new(workspace_root(), package);
+        let mut build = build.argument("--package").argument(package);
         // As the workspace itself is built, so that nothing is built anew.
         build.env.remove(OsStr::new("CUTILE_BUILD_CACHE"));
         build
@@ -195,6 +202,18 @@ impl<'f> Build<'f> {
     /// An argument of `cargo build`.
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// A setting of a profile, `release.package.cutile.debug=1`.
+    pub fn profile(self, setting: &str) -> Self {
+        self.argument("--config").argument(&format!("profile.{setting}"))
+    }
+
+    /// As a person runs it, without the messages that [`Built`] is read from: for a build that
+    /// fails.
+    pub fn without_messages(mut self) -> Self {
+        self.messages = false;
         self
     }
 
@@ -249,8 +268,10 @@ impl<'f> Build<'f> {
             let lines = lines.collect::<Vec<_>>().join("\n");
             self.env.insert("FIXTURE_SCRIPT_ENV".into(), lines.into());
         }
+        let format = self.messages.then_some("--message-format=json");
         let output = Command::new("cargo")
-            .args(["build", "--offline", "-v", "--message-format=json"])
+            .args(["build", "--offline", "-v"])
+            .args(format)
             .args(&self.arguments)
             .current_dir(self.dir)
             .env_clear()
@@ -282,12 +303,10 @@ pub struct Built {
 }
 
 impl Built {
-    fn take_in(&mut self, message: &Value, name: Option<&str>) {
+    fn take_in(&mut self, message: &Value, name: &str) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let is_own = name.is_none_or(|name| {
-            let id = text(&message["package_id"]);
-            id.contains(&format!("/{name}#")) || id.contains(&format!("#{name}@"))
-        });
+        let id = text(&message["package_id"]);
+        let is_own = id.contains(&format!("/{name}#")) || id.contains(&format!("#{name}@"));
         match message["reason"].as_str() {
             Some("compiler-message") => {
                 self.stderr.push_str(&text(&message["message"]["rendered"]));
@@ -355,7 +374,20 @@ impl Built {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+/// The profiles of this workspace, so that what it has compiled serves the fixtures too.
+fn profiles() -> String {
+    let path = workspace_root().join("Cargo.toml");
+    let text = fs::read_to_string(path).expect("the manifest of the workspace");
+    let start = text.find("[profile.dev]").expect("profiles, at the end of that manifest");
+    text[start..].to_owned()
+}
+
+/// Copies a folder.
+///
+/// # Panics
+///
+/// Where a file cannot be read or written.
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a fixture") {
         let entry = entry.expect("a fixture");

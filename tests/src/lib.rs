@@ -14,14 +14,16 @@
 //!
 //! No variable of a test's own process is changed: children are given an environment of their own.
 
+mod container;
 mod fake_toolkit;
 mod fixture;
 mod manifest;
 mod places;
 mod program;
 
+pub use container::Container;
 pub use fake_toolkit::{FakeToolkit, Fault};
-pub use fixture::{Build, Built, Fixture};
+pub use fixture::{Build, Built, Fixture, copy};
 pub use manifest::Manifest;
 pub use places::{scratch, toolkit, toolkit_root, virtual_gpu, workspace_root};
 pub use program::{Printed, Program, Run};

@@ -79,6 +79,15 @@ impl Run {
         self
     }
 
+    /// In new namespaces, by these options of `unshare`. Takes root.
+    pub fn in_namespaces(self, options: &[&str]) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(options).arg("--").arg(self.command.get_program());
+        command.args(self.command.get_args()).env_clear().stdin(Stdio::null());
+        command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self { command }
+    }
+
     /// The command, to start it otherwise.
     #[must_use]
     pub fn into_command(self) -> Command {

@@ -1,6 +1,6 @@
 //! The app of this workspace: what its binary does on machines that have a driver and nothing else.
 
-use cutile_tests::{Build, Printed, Program, toolkit, virtual_gpu};
+use cutile_tests::{Build, Container, Printed, Program, toolkit, virtual_gpu};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -40,6 +40,28 @@ fn every_launch_is_embedded_on_each_target() {
 #[test]
 fn every_launch_is_embedded_on_the_second_of_two_devices() {
     assert_all_embedded(&json_on("sm_80,sm_120", &["--device", "1"]), "sm_120");
+}
+
+#[test]
+fn every_launch_is_embedded_on_two_devices_of_one_process() {
+    for gpus in ["sm_80,sm_90", "sm_90,sm_90"] {
+        let printed =
+            app().on(gpus).arguments(["--json", "--kernels-only", "--device", "0,1"]).ok();
+        let lines: Vec<Value> =
+            printed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2, "{}", printed.stdout);
+        for (line, target) in lines.iter().zip(gpus.split(',')) {
+            assert_all_embedded(line, target);
+        }
+    }
+}
+
+/// No home, shell, toolkit or other user's rights, and nothing that can be written.
+#[test]
+fn every_launch_is_embedded_on_a_machine_that_has_the_driver_and_the_app() {
+    let printed = Container::new(app()).run("sm_90", &["--json"]);
+    assert!(printed.success, "{}\n{}", printed.stdout, printed.stderr);
+    assert_all_embedded(&printed.json(), "sm_90");
 }
 
 #[test]
@@ -108,7 +130,7 @@ fn the_chain_goes_from_embedded_to_compiled_to_disk() {
             .env("CUTILE_VIRTUAL_GPU", "sm_90")
             .env("CUTILE_TILEIRAS_PATH", toolkit().tileiras.as_os_str())
             .env("XDG_CACHE_HOME", cache.path())
-            .arguments(["--json", flag])
+            .arguments(["--json", "--kernels-only", flag])
             .ok()
     };
     let all = |app: &Value, source: &str| {

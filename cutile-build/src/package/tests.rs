@@ -108,10 +108,13 @@ fn a_broken_manifest_says_what_cargo_says() {
 }
 
 #[test]
-fn s16_a_program_that_asks_for_another_cutile_is_refused() {
-    let config = |version| read(&format!("[dependencies]\ncutile = \"{version}\"\n")).unwrap();
-    config("0.5").check_cutile("0.5.0").unwrap();
-    config("=0.5.0").check_cutile("0.5.0").unwrap();
-    let message = config("0.4").check_cutile("0.5.0").unwrap_err().to_string();
-    assert!(message.contains("links cutile 0.5.0") && message.contains("^0.4"), "{message}");
+fn s16_a_crate_that_asks_for_another_cutile_is_refused() {
+    for table in ["dependencies", "build-dependencies"] {
+        let config = |version| read(&format!("[{table}]\ncutile = \"{version}\"\n")).unwrap();
+        config("0.5").check_cutile("0.5.0").unwrap();
+        config("=0.5.0").check_cutile("0.5.0").unwrap();
+        let message = config("0.4").check_cutile("0.5.0").unwrap_err().to_string();
+        assert!(message.contains(&format!("[{table}] asks for cutile ^0.4")), "{message}");
+        assert!(message.starts_with("cutile-build links cutile 0.5.0, but "), "{message}");
+    }
 }

@@ -58,6 +58,11 @@ pub(crate) struct Rehearsal {
 }
 
 impl Rehearsal {
+    /// Whether no kernel was launched on any target, as far as this crate's cutile knows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left_out.is_empty() && self.rows.values().all(Vec::is_empty)
+    }
+
     /// Kernels that the crate declares and no warm-up launches, as `path::to::module::kernel`.
     pub(crate) fn uncovered(&self) -> Vec<String> {
         let launched: HashSet<(&str, &str)> = self

@@ -1,9 +1,13 @@
 //! When cargo runs the build script, and what is in the bundle then.
 
 use crate::{IN_MEMORY, with_toolkit};
-use cutile_tests::{FakeToolkit, Fixture, toolkit_root};
+use cutile_tests::{FakeToolkit, Fixture, toolkit_root, workspace_root};
+use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 #[test]
 fn s01_the_kernels_are_compiled_once_the_toolkit_is_there() {
@@ -80,6 +84,20 @@ fn s06_the_path_has_a_space_and_a_letter() {
 }
 
 #[test]
+fn s06_the_path_has_a_byte_that_is_not_utf_8() {
+    let folder = OsStr::from_bytes(b"s06-caf\xe9");
+    let probe = Fixture::in_folder(folder, "probe", "s06-bytes");
+    // With `--message-format=json` cargo itself panics, as JSON cannot hold the path.
+    let said = probe.build().without_messages().fails();
+    let ours = said.lines().filter(|line| line.contains("is not UTF-8")).collect::<Vec<_>>();
+    let [ours] = ours[..] else { panic!("{said}") };
+    let ours = ours.trim();
+    assert!(ours.starts_with("the path of the crate is not UTF-8, which Cargo's"), "{ours}");
+    assert!(ours.ends_with("Rename or move the folder"), "{ours}");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
 fn s07_the_toolkit_of_another_version_is_first_in_path() {
     let probe = Fixture::new("probe", "s07");
     let (other, cache) = (FakeToolkit::new(), cutile_tests::scratch());
@@ -124,16 +142,69 @@ fn s12_a_driver_on_the_build_host_does_not_count() {
     assert!(read(&built) == before, "the bundle differs");
 }
 
+/// A copy of cutile 0.5.0 that says it is 0.6.0, for `[patch]`: there is no second version that
+/// kernels compile with. What it links below itself is the same, so only itself is compiled anew.
+fn cutile_0_6(krate: &Fixture) {
+    let output = std::process::Command::new("cargo")
+        .args(["metadata", "--offline", "--format-version=1"])
+        .current_dir(workspace_root())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let cutile = packages.iter().find(|package| package["name"] == "cutile").unwrap();
+    let manifest = Path::new(cutile["manifest_path"].as_str().unwrap());
+    let text = fs::read_to_string(manifest).unwrap();
+    // Without the tests and examples that it lists.
+    let start = text.find("[dependencies.").unwrap();
+    let end = text.find("[dev-dependencies.").unwrap();
+    let package = "[package]\nname = \"cutile\"\nversion = \"0.6.0\"\nedition = \"2021\"\n\n\
+                   [features]\nexperimental-tune = []\n\n";
+    krate.write("cutile/Cargo.toml", &format!("{package}{}", &text[start..end]));
+    cutile_tests::copy(&manifest.with_file_name("src"), &krate.dir().join("cutile/src"));
+}
+
 #[test]
-fn s16_the_two_sides_ask_for_other_versions() {
-    // A requirement that no lock file satisfies is cargo's error; this one is ours.
-    let said = cutile_build::package::PackageError::UnequalCutile {
-        linked: "0.5.0".into(),
-        required: "^0.3".into(),
-    }
-    .to_string();
-    assert!(said.contains("links cutile 0.5.0") && said.contains("^0.3"), "{said}");
-    assert_eq!(said.lines().count(), 1);
+fn s16_two_versions_of_cutile_stop_the_build() {
+    let probe = Fixture::new("probe", "s16");
+    cutile_0_6(&probe);
+    let plain = fs::read_to_string(probe.dir().join("Cargo.toml")).unwrap();
+    let said = |dependencies: &str, build_dependencies: &str| {
+        let asks = |requirement: &str| format!("cutile = \"{requirement}\"\n");
+        let [before, between, after] = plain.split(&asks("=0.5.0")).collect::<Vec<_>>()[..] else {
+            panic!("two tables ask for cutile in\n{plain}")
+        };
+        let (first, second) = (asks(dependencies), asks(build_dependencies));
+        let patch = "\n[patch.crates-io]\ncutile = { path = \"cutile\" }\n";
+        probe.write("Cargo.toml", &format!("{before}{first}{between}{second}{after}{patch}"));
+        let said = probe.build().fails();
+        let ours = said.lines().filter(|line| line.contains("links cutile 0.5.0"));
+        let ours: Vec<&str> = ours.map(str::trim).collect();
+        let [ours] = ours[..] else { panic!("one sentence in\n{said}") };
+        ours.to_owned()
+    };
+    let advice = "write cutile = \"0.5.0\" into [dependencies] and [build-dependencies]";
+    assert_eq!(
+        said("0.6", "0.6"),
+        format!(
+            "cutile-build links cutile 0.5.0, but [dependencies] asks for cutile ^0.6; {advice}"
+        )
+    );
+    // The lock file keeps 0.6.0 for it, and 0.5.0 would do: no manifest shows that.
+    assert_eq!(
+        said(">=0.5", ">=0.5"),
+        format!(
+            "cutile-build links cutile 0.5.0, but the warm-ups launch kernels of another cutile \
+             (`cargo tree -i cutile` lists them); {advice}"
+        )
+    );
+    assert_eq!(
+        said("=0.5.0", "0.6"),
+        format!(
+            "cutile-build links cutile 0.5.0, but [build-dependencies] asks for cutile ^0.6; \
+             {advice}"
+        )
+    );
 }
 
 #[test]

@@ -1,13 +1,106 @@
 //! What is edited, or set in the environment, is what is served.
 
 use crate::{IN_MEMORY, probe};
-use cutile_tests::{Fixture, toolkit};
+use cutile_tests::{Build, Fixture, toolkit};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What the manifest says of device code at the level that a launch has by default.
+fn optimized(lineinfo: bool) -> Value {
+    json!({"Optimized": {"level": 3, "lineinfo": lineinfo}})
+}
+
+/// Builds the probe, expects this level of device code in its bundle, and launches it.
+fn probe_hits_at(codegen: &Value, build: Build<'_>) {
+    let built = build.ok();
+    assert_eq!(built.manifest().0["codegen"], *codegen);
+    let run = built.program().on("sm_90").arguments(["install", "double", "square"]).ok();
+    for line in ["1:double", "2:square"] {
+        assert_eq!(run.line(line), IN_MEMORY);
+    }
+}
+
+/// The same for example-app, in the release profile: the first command of the README has compiled
+/// it. A fixture would not share all of that, as it does in the dev profile.
+fn app_hits_at(codegen: &Value, build: Build<'_>) {
+    let built = build.argument("--release").ok();
+    assert_eq!(built.manifest().0["codegen"], *codegen);
+    let app = built.program().on("sm_90").arguments(["--json"]).ok().json();
+    assert_eq!(app["compiled_at_run_time"], 0);
+    let launches = app["launches"].as_array().unwrap();
+    assert!(!launches.is_empty());
+    for launch in launches {
+        assert_eq!(launch["source"], "embedded", "{launch}");
+    }
+}
+
+fn app() -> Build<'static> {
+    Build::of_workspace("example-app")
+}
+
+/// The host's code of these is not optimized: what is compiled anew takes a third of the time, and
+/// how fast it runs is no part of a test.
+fn not_optimized<'f>(build: Build<'f>, packages: &[&str]) -> Build<'f> {
+    packages.iter().fold(build, |build, package| {
+        build.profile(&format!("release.package.{package}.opt-level=0"))
+    })
+}
 
 #[test]
 fn s05_the_launch_hits_in_the_dev_profile() {
-    let probe = Fixture::new("probe", "s05");
-    let run = probe.build().ok().program().on("sm_90").arguments(["install", "double"]).ok();
-    assert_eq!(run.line("1:double"), IN_MEMORY);
+    let fixture = Fixture::new("probe", "s05");
+    probe_hits_at(&json!("Debug"), fixture.build());
+}
+
+#[test]
+fn s05_every_launch_hits_in_the_release_profile() {
+    app_hits_at(&optimized(false), app());
+}
+
+/// What decides is the `debug` of cutile-compiler. It is set for two crates and not for all, so
+/// that only what depends on that one is compiled anew.
+#[test]
+fn s05_every_launch_hits_in_the_release_profile_with_debug_1() {
+    let build = ["example-app", "cutile-compiler"]
+        .iter()
+        .fold(app(), |build, package| build.profile(&format!("release.package.{package}.debug=1")));
+    let anew = ["cutile-compiler", "cutile-macro", "cutile", "cutile-embed", "cutile-build"];
+    app_hits_at(&json!("Debug"), not_optimized(not_optimized(build, &anew), &["example-app"]));
+}
+
+/// cutile-compiler's build script reads the variable, so everything above it is compiled anew: in
+/// a place of its own, by a profile of its own, or the next test would do so once more.
+#[test]
+fn s05_the_launch_hits_with_cuda_rust_debug_line() {
+    let fixture = Fixture::new("probe", "s05-line");
+    let build = fixture.build().profile("dev.package.cutile-compiler.debug=2");
+    probe_hits_at(&optimized(true), build.env("CUDA_RUST_DEBUG", "line"));
+}
+
+/// In a release profile that does not keep it from that, cargo compiles cutile twice, and `debug`
+/// counts for the program's alone. Then the build script's own cutile has another level than the
+/// program's, and that must not show. Here the program is not linked anew; what tells the script of
+/// the program's level is the `debug` of its crate.
+#[test]
+fn s05_the_level_of_the_build_scripts_own_cutile_does_not_show() {
+    let fixture = Fixture::new("probe", "s05-apart");
+    let files = |of_program: Option<&str>, of_script: Option<&str>| {
+        let mut build = fixture.build();
+        for (package, debug) in [("s05-apart", of_program), ("cutile-compiler", of_script)] {
+            if let Some(debug) = debug {
+                build = build.profile(&format!("dev.package.{package}.debug={debug}"));
+            }
+        }
+        let files = std::fs::read_dir(build.ok().bundle()).unwrap().map(|file| {
+            let path = file.unwrap().path();
+            (path.file_name().unwrap().to_owned(), std::fs::read(path).unwrap())
+        });
+        files.collect::<BTreeMap<_, _>>()
+    };
+    let (full, none) = (files(None, None), files(Some("0"), Some("0")));
+    assert!(full != none);
+    assert!(files(None, Some("0")) == full);
+    assert!(files(Some("0"), None) == none);
 }
 
 #[test]
@@ -51,8 +144,10 @@ const OVERRIDES: [(&str, &str); 6] = [
 #[test]
 fn s37_an_override_during_the_build_is_refused() {
     let fixture = Fixture::new("probe", "s37");
-    for (name, value) in &OVERRIDES[..2] {
-        let said = fixture.build().env(name, *value).fails();
+    // All of them, so that one that is added is tried.
+    assert_eq!(OVERRIDES.map(|(name, _)| name), cutile_build::environment::FORBIDDEN);
+    for (name, value) in OVERRIDES {
+        let said = fixture.build().env(name, value).fails();
         assert!(said.contains(&format!("{name}={value:?} cannot be used")), "{said}");
         assert!(said.contains("CUTILE_BUILD_ALLOW_ENV=1"), "{said}");
     }

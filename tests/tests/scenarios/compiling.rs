@@ -57,3 +57,44 @@ fn s09_tileiras_is_killed_hangs_or_writes_too_little() {
     let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
     assert_eq!(run.line("1:double"), IN_MEMORY);
 }
+
+#[test]
+fn s40_a_kernel_that_calls_a_tile_library_is_left_out() {
+    let probe = Fixture::new("probe", "s40");
+    let text = std::fs::read_to_string(probe.dir().join("src/kernels.rs")).unwrap();
+    let text = text.replace(
+        "/// The launches of the program.",
+        "#[cutile::module]\npub mod linked {\n    use cutile::core::*;\n\n    \
+         #[cutile::foreign]\n    \
+         pub unsafe fn add_one(#[inout] x: Tile<f32, { [64] }>) -> Tile<f32, { [64] }>;\n\n    \
+         #[cutile::entry()]\n    \
+         pub fn plus_one(z: &mut Tensor<f32, { [64] }>) {\n        \
+         let tile = z.load();\n        z.store(unsafe { add_one(tile) });\n    }\n}\n\n\
+         /// The launches of the program.",
+    );
+    let text = text.replace(
+        "    Ok(())\n",
+        "    let library = concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/add_one.tilelib\");\n    \
+         let library = cutile::tile_kernel::TileLibrarySpec::new(library);\n    \
+         let options = cutile::tile_kernel::CompileOptions::new().tile_library(library);\n    \
+         linked::plus_one(vector()?.partition([64])).compile_options(options).compile()?;\n    \
+         Ok(())\n",
+    );
+    probe.write("src/kernels.rs", &text);
+    // The rehearsal hashes it and does not link it.
+    probe.write("add_one.tilelib", "not read");
+    let built = probe.build().ok();
+    let reason = "it links tile libraries, and its key holds digests of their files";
+    let warning = format!("linked::plus_one for sm_90 is not embedded: {reason}");
+    assert!(built.stderr.contains(&warning), "{}", built.stderr);
+    let manifest = built.manifest();
+    assert_eq!(
+        manifest.0["left_out"],
+        serde_json::json!([
+            {"kernel": "linked::plus_one", "target": "sm_90", "reason": reason}
+        ])
+    );
+    assert_eq!(manifest.kernels().len(), 2, "the others are embedded");
+    let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+}

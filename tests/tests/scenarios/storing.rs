@@ -2,8 +2,13 @@
 
 use crate::probe;
 use cutile_tests::{Run, toolkit};
-use std::fs;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, Permissions};
+use std::mem::MaybeUninit;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 
 /// On an architecture that is not embedded, with the toolkit, caching below `cache`.
 fn compiling(cache: &Path) -> Run {
@@ -17,6 +22,9 @@ fn compiling(cache: &Path) -> Run {
 
 const COMPILED: &str = "jit=1 backend=1 stored=0 done";
 const FROM_DISK: &str = "jit=1 backend=0 stored=1 done";
+
+/// Nobody's on every Linux, and not that of this test, which gives files away and so is root.
+const NOBODY: u32 = 65534;
 
 fn entry(cache: &Path) -> PathBuf {
     let root = cache.join("cutile/kernels");
@@ -33,7 +41,7 @@ fn entry(cache: &Path) -> PathBuf {
 #[test]
 fn s22_a_damaged_entry_is_compiled_again() {
     type Damage = fn(&Path);
-    let damages: [(&str, Damage); 6] = [
+    let damages: [(&str, Damage); 8] = [
         ("a flipped byte", |path| {
             let mut bytes = fs::read(path).unwrap();
             let middle = bytes.len() / 2;
@@ -57,6 +65,11 @@ fn s22_a_damaged_entry_is_compiled_again() {
             fs::remove_file(path).unwrap();
             fs::create_dir(path).unwrap();
         }),
+        // What it holds is right, and its owner could have written anything else.
+        ("of another user", |path| chown(path, Some(NOBODY), None).unwrap()),
+        ("in another user's folder", |path| {
+            chown(path.parent().unwrap(), Some(NOBODY), None).unwrap();
+        }),
     ];
     let cache = cutile_tests::scratch();
     assert_eq!(compiling(cache.path()).ok().line("1:double"), COMPILED);
@@ -68,6 +81,8 @@ fn s22_a_damaged_entry_is_compiled_again() {
         let run = compiling(cache.path()).ok();
         assert_eq!(run.line("1:double"), COMPILED, "{what}");
         // As it was, for the next.
+        let owner = fs::metadata(cache.path()).unwrap().uid();
+        chown(good.parent().unwrap(), Some(owner), None).unwrap();
         if good.is_dir() {
             fs::remove_dir(&good).unwrap();
         } else if good.exists() {
@@ -80,20 +95,90 @@ fn s22_a_damaged_entry_is_compiled_again() {
 #[test]
 fn s25_eight_processes_on_an_empty_cache() {
     let cache = cutile_tests::scratch();
-    let children: Vec<_> = (0..8)
-        .map(|_| {
-            let mut command = compiling(cache.path()).into_command();
-            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-            command.spawn().unwrap()
-        })
-        .collect();
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success());
-        assert!(stdout.contains("1:double jit=1") && stdout.contains("done"), "{stdout}");
-        assert!(!stdout.contains("1:error"), "{stdout}");
+    for child in Vec::from_iter((0..8).map(|_| spawn(compiling(cache.path())))) {
+        let stdout = printed(child);
+        assert!(stdout.contains("1:double jit=1"), "{stdout}");
     }
     let _ = entry(cache.path());
+    assert_eq!(compiling(cache.path()).ok().line("1:double"), FROM_DISK);
+}
+
+fn spawn(run: Run) -> Child {
+    let mut command = run.into_command();
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a program printed that launched its kernel.
+fn printed(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("done") && !stdout.contains("error"), "{stdout}\n{stderr}");
+    stdout
+}
+
+/// A tileiras that waits for a second one to be started before it compiles, so that both write what
+/// they made at the same moment.
+fn in_twos(folder: &Path) -> PathBuf {
+    let (path, gate) = (folder.join("tileiras"), folder.join("started"));
+    fs::create_dir(&gate).unwrap();
+    let script = format!(
+        "#!/bin/sh\nPATH=/usr/bin:/bin\n\
+         case \"$1\" in --version|--list-versions) exec '{real}' \"$@\";; esac\n\
+         mktemp '{gate}/XXXXXX' > /dev/null\n\
+         for try in $(seq 3000); do [ $(ls '{gate}' | wc -l) -ge 2 ] && break; sleep 0.01; done\n\
+         exec '{real}' \"$@\"\n",
+        real = toolkit().tileiras.display(),
+        gate = gate.display(),
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// A container's first process is pid 1 for itself, and so is that of the container beside it.
+#[test]
+fn s25_two_processes_that_are_both_pid_1_share_a_cache() {
+    // Which entry it will be, from another cache: its folder is watched from the start.
+    let (other, cache, tools) =
+        (cutile_tests::scratch(), cutile_tests::scratch(), cutile_tests::scratch());
+    let _ = compiling(other.path()).ok();
+    let entry_there = entry(other.path());
+    let key = entry_there.strip_prefix(other.path()).unwrap();
+    let expected = cache.path().join(key);
+    let shard = expected.parent().unwrap();
+    DirBuilder::new().recursive(true).mode(0o700).create(shard).unwrap();
+    let watch = inotify::init(CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&watch, shard, WatchFlags::CREATE | WatchFlags::MOVED_TO).unwrap();
+
+    let tileiras = in_twos(tools.path());
+    let first = || {
+        let run = compiling(cache.path()).env("CUTILE_TILEIRAS_PATH", &tileiras);
+        spawn(run.arguments(["pid"]).in_namespaces(&["--pid", "--fork", "--mount-proc"]))
+    };
+    for child in [first(), first()] {
+        let stdout = printed(child);
+        assert!(stdout.contains(&format!("1:double {COMPILED}\n")), "{stdout}");
+        assert!(stdout.contains("2:pid 1\n"), "{stdout}");
+    }
+
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(watch, &mut buffer);
+    let (mut created, mut published) = (Vec::new(), Vec::new());
+    while let Ok(event) = events.next() {
+        let name = event.file_name().unwrap().to_str().unwrap().to_owned();
+        match event.events().contains(ReadFlags::CREATE) {
+            true => created.push(name),
+            false => published.push(name),
+        }
+    }
+    // Each wrote a file of its own and gave it the one name.
+    assert_eq!(created.len(), 2, "{created:?}");
+    assert_eq!(created.iter().collect::<BTreeSet<_>>().len(), 2, "{created:?}");
+    let name = expected.file_name().unwrap().to_str().unwrap();
+    assert_eq!(published, [name, name]);
+    assert_eq!(fs::read_dir(shard).unwrap().count(), 1, "nothing but the entry is left");
+    assert!(fs::read(&expected).unwrap() == fs::read(&entry_there).unwrap(), "it is torn");
     assert_eq!(compiling(cache.path()).ok().line("1:double"), FROM_DISK);
 }
