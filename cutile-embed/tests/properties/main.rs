@@ -50,7 +50,7 @@ fn edit() -> impl Strategy<Value = Edit> {
 }
 
 fn apply(bytes: &mut Vec<u8>, edit: &Edit) {
-    let place = |at: u16| usize::from(at) * (bytes.len() + 1) >> 16;
+    let place = |at: u16| (usize::from(at) * (bytes.len() + 1)) >> 16;
     match edit {
         Edit::Set(at, byte) => {
             let at = place(*at);

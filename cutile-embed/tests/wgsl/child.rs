@@ -10,18 +10,19 @@ use std::process::{Child, Command, Stdio};
 const MARK: &str = "child: ";
 
 /// The variable that a child has.
-pub(crate) const IS_CHILD: &str = "CUTILE_TEST_IS_CHILD";
+const IS_CHILD: &str = "CUTILE_TEST_IS_CHILD";
 
 /// The command that runs the test `name` of this binary as a process of its own.
 pub(crate) fn command(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(IS_CHILD, "1");
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
     command
 }
 
 /// Starts it and hands the lines over.
 pub(crate) fn start(mut command: Command, lines: &[&str]) -> Child {
     let mut child = command
+        .env(IS_CHILD, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
