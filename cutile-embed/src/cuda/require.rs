@@ -12,7 +12,7 @@ use std::fmt;
 /// Launches a kernel only if that compiles nothing. Where it would, the error says what is missing,
 /// and which embedded specialization is the nearest.
 ///
-/// ```ignore
+/// ```text
 /// let (z, ..) = cutile_embed::launch!(kernels::add((&mut z).partition([128]), &x, &y))?;
 /// ```
 ///
