@@ -273,7 +273,7 @@ const ENTRY_POINTS: &str = "
     cuOccupancyMaxActiveClusters";
 
 #[test]
-fn the_driver_exports_what_it_implements_and_nothing_else() {
+fn the_driver_exports_the_entry_points_of_cuda_and_nothing_else() {
     let library = fs::read(SHARED.gpu.library()).unwrap();
     let library = object::File::parse(&*library).unwrap();
     let exports: Vec<&str> = library
@@ -286,9 +286,15 @@ fn the_driver_exports_what_it_implements_and_nothing_else() {
     assert!(missing.is_empty(), "not exported: {missing:?}");
     let foreign = |name: &&&str| !name.starts_with("cu");
     assert_eq!(exports.iter().find(foreign), None, "exports of std would shadow a program's");
-    for exotic in ["cuMemCreate", "cuIpcGetMemHandle", "cuStreamWaitValue32_v2"] {
-        assert!(!exports.contains(&exotic), "{exotic} is not implemented");
-    }
+}
+
+#[test]
+fn what_the_driver_lacks_is_named_once() {
+    let output = SHARED.command(&["sm_90"], &["lacking"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "801\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("the program calls cuMemCreate, which a virtual GPU lacks").count(), 1);
+    assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 // The recording assembler

@@ -28,6 +28,7 @@ unsafe extern "C" {
     fn cuCtxPushCurrent_v2(context: Handle) -> u32;
     fn cuCtxPopCurrent_v2(context: *mut Handle) -> u32;
     fn cuCtxGetDevice(device: *mut c_int) -> u32;
+    fn cuMemCreate() -> i32;
     fn cuCtxSynchronize() -> u32;
     fn cuStreamCreate(stream: *mut Handle, flags: u32) -> u32;
     fn cuStreamDestroy_v2(stream: Handle) -> u32;
@@ -128,6 +129,8 @@ fn main() {
     match arguments[..] {
         // SAFETY: no pointers.
         ["init"] => return println!("{}", unsafe { cuInit(0) }),
+        // SAFETY: the virtual driver takes no parameter of what it lacks.
+        ["lacking"] => return println!("{}", unsafe { [cuMemCreate(), cuMemCreate()] }[0]),
         ["init", "twice"] => return println!("{} {}", unsafe { cuInit(0) }, unsafe { cuInit(0) }),
         ["early"] => {
             ok!(cuDriverGetVersion(&mut 0));

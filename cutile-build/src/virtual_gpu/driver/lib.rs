@@ -2,8 +2,8 @@
 //!
 //! An unmodified CUDA program allocates, copies, loads modules and launches on it. Memory is
 //! zeroed host memory and copies are real, so that a program reads back what it wrote; a launch
-//! is checked, counted and logged, and changes no memory. What is not implemented is not
-//! exported, so that a program sees a missing entry point and no invented answer.
+//! is checked, counted and logged, and changes no memory. What is not implemented answers that it is
+//! not supported, and is named on standard error.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -24,6 +24,7 @@ mod device;
 mod errors;
 mod graph;
 mod image;
+mod lacking;
 mod memory;
 mod memory_entry_points;
 mod module;
