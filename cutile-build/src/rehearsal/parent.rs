@@ -1,16 +1,18 @@
 //! The parent: starts the children, hands on their jobs as they come, gathers their rows.
 
-use super::{
-    DIR_ENV, Declared, JIT_DEBUG_ENV, Keep, Line, PASS_ENV, Pass, REPLAY_FILE, Row, TILEIRAS_ENV,
-};
+use super::{JIT_DEBUG_ENV, PASS_ENV, REPLAY_FILE, TILEIRAS_ENV};
 use crate::error::BuildError;
-use crate::kernels::Restricted;
+use crate::events::Events;
+use crate::restricted::Restricted;
 use crate::targets::Target;
 use crate::toolkit::Identity;
 use crate::virtual_gpu::{RecordedJob, VirtualGpu};
 use cutile_embed::key::key_bytes;
-use cutile_embed::manifest::{Codegen, LeftOut};
+use cutile_embed::manifest::{Codegen, LeftOut, Specialization};
 use cutile_embed::recording::Recorded;
+use cutile_embed::rehearsal::{
+    DIR_ENV, Declared, Keep, Line, PROGRAM_PASS_ENV, Pass, ROWS_FILE, Row,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,17 +22,27 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// What a child is.
+pub(crate) enum Process<'a> {
+    /// This build script again, which makes the launches of its warm-ups. Its launches have this
+    /// debug level by default.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a build script is one"))]
+    BuildScript { codegen: Codegen },
+    /// A program, run in a folder. What level its launches have by default, only it knows.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the command runs them"))]
+    Program { path: &'a Path, folder: &'a Path },
+}
+
 /// What the children need.
 pub(crate) struct Setup<'a> {
+    pub(crate) process: Process<'a>,
     /// Folder for the children's folders.
     pub(crate) scratch: &'a Path,
     pub(crate) virtual_gpu: &'a VirtualGpu,
     /// Whose answers the recording assembler gives.
     pub(crate) identity: &'a Identity,
-    /// Default debug level of the program's launches.
+    /// Default debug level that the images are for.
     pub(crate) program: Codegen,
-    /// Default debug level of this build script's launches.
-    pub(crate) script: Codegen,
     /// What is compiled beside the warm-ups.
     pub(crate) replay: &'a [Recorded],
     /// Hashes of the modules that it names, by path.
@@ -63,8 +75,9 @@ impl Rehearsal {
         self.left_out.is_empty() && self.rows.values().all(Vec::is_empty)
     }
 
-    /// Kernels that the crate declares and no warm-up launches, as `path::to::module::kernel`.
-    pub(crate) fn uncovered(&self) -> Vec<String> {
+    /// Kernels that the crate declares and nothing launched, as `path::to::module::kernel`. Modules
+    /// are the crate's where the first name of their path is `own`.
+    pub(crate) fn uncovered(&self, own: impl Fn(&str) -> bool) -> Vec<String> {
         let launched: HashSet<(&str, &str)> = self
             .rows
             .values()
@@ -77,13 +90,18 @@ impl Rehearsal {
         };
         self.declared
             .iter()
-            .filter(|kernel| kernel.own && !is_launched(kernel))
+            .filter(|kernel| own(root(&kernel.module)) && !is_launched(kernel))
             .map(|kernel| format!("{}::{}", portable(&kernel.module), kernel.function))
             .collect()
     }
 }
 
-/// A module path without the build script's name for the crate.
+/// The name of the crate in a module path.
+fn root(module: &str) -> &str {
+    module.split("::").next().unwrap_or_default()
+}
+
+/// A module path without the crate's name, which in a build script is another one.
 fn portable(module: &str) -> &str {
     module.split_once("::").map_or(module, |(_, rest)| rest)
 }
@@ -103,7 +121,8 @@ pub(crate) fn rehearse(
         for _ in 0..setup.parallel.clamp(1, targets.len().max(1)) {
             scope.spawn(|| {
                 while let Some(target) = next(&queue) {
-                    let lines = on_target(setup, target, submit);
+                    let rehearse = || on_target(setup, target, submit);
+                    let lines = Events::of_process().rehearsal(target.as_str(), rehearse);
                     lock(&outcomes).insert(*target, lines);
                 }
             });
@@ -127,7 +146,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// the program's level, and one for launches that set a level of their own if there are any.
 fn on_target(setup: &Setup<'_>, target: &Target, submit: &Submit<'_>) -> Result<Vec<Line>, String> {
     let pass = |keep| Pass { target: target.to_string(), program: setup.program, keep };
-    if setup.program == setup.script {
+    if matches!(setup.process, Process::BuildScript { codegen } if codegen == setup.program) {
         return run(setup, *target, &pass(Keep::All), submit);
     }
     let mut lines = run(setup, *target, &pass(Keep::Default), submit)?;
@@ -184,7 +203,7 @@ fn run(
     let status =
         watch(&mut child, setup.timeout, || collect(&jobs, &mut seen, &mut submit_or_hold))?;
     collect(&jobs, &mut seen, &mut submit_or_hold)?;
-    let lines = read_lines(&dir.join("rows.jsonl"));
+    let lines = read_lines(&dir.join(ROWS_FILE));
     for line in &lines {
         if let Line::Row(row) = line
             && allows(setup.restricted, row, target)
@@ -201,12 +220,19 @@ fn run(
 }
 
 fn command(setup: &Setup<'_>, pass: &Pass, dir: &Path) -> std::io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let (mut command, pass_env) = match setup.process {
+        Process::BuildScript { .. } => (Command::new(std::env::current_exe()?), PASS_ENV),
+        Process::Program { path, folder } => {
+            let mut command = Command::new(path);
+            command.current_dir(folder);
+            (command, PROGRAM_PASS_ENV)
+        }
+    };
     let targets = [pass.target.as_str()];
     command
         .envs(setup.virtual_gpu.environment(&targets, setup.library_path.as_deref()))
         .env(DIR_ENV, dir)
-        .env(PASS_ENV, serde_json::to_string(pass).map_err(std::io::Error::other)?)
+        .env(pass_env, serde_json::to_string(pass).map_err(std::io::Error::other)?)
         .env(TILEIRAS_ENV, setup.virtual_gpu.assembler())
         // Upstream writes every job to the temporary folder first.
         .env("TMPDIR", dir);
@@ -308,18 +334,7 @@ fn gather(
     outcomes: BTreeMap<Target, Result<Vec<Line>, String>>,
     restricted: &Restricted,
 ) -> Result<Rehearsal, BuildError> {
-    // Warm-ups of kernels that some targets do not have: there they may fail.
-    let lines = outcomes.values().flatten().flatten();
-    let may_fail: HashSet<(Target, String)> = lines
-        .filter_map(|line| match line {
-            Line::Row(row) => Some(row),
-            _ => None,
-        })
-        .flat_map(|row| {
-            let without = outcomes.keys().filter(|target| !allows(restricted, row, **target));
-            without.map(|target| (*target, row.warmup.clone()))
-        })
-        .collect();
+    let launches = Launches::of(&outcomes);
     let mut found = Rehearsal::default();
     let mut failures = Vec::new();
     for (target, outcome) in outcomes {
@@ -332,7 +347,7 @@ fn gather(
         };
         for line in lines {
             match line {
-                Line::Start { cutile, bytecode, script: _ } => {
+                Line::Start { cutile, bytecode } => {
                     found.cutile = cutile;
                     found.bytecode = bytecode;
                 }
@@ -352,17 +367,85 @@ fn gather(
                     failures
                         .push(format!("recorded {kernel} cannot be replayed for {target}: {what}"));
                 }
-                Line::Failed { warmup, .. } if may_fail.contains(&(target, warmup.clone())) => {}
                 Line::Failed { warmup, what, after } => {
-                    let after = match after {
-                        Some(kernel) => format!(" after it compiled {kernel}"),
-                        None => " at its first launch".to_owned(),
-                    };
-                    failures.push(format!("warm-up {warmup:?} failed for {target}{after}: {what}"));
+                    failures.extend(launches.failure(restricted, target, &warmup, &what, after));
                 }
                 Line::Explicit | Line::End => {}
             }
         }
     }
     if failures.is_empty() { Ok(found) } else { Err(BuildError::Rehearsal { failures }) }
+}
+
+/// What the warm-ups launched, by warm-up and target, in the order of the launches.
+struct Launches {
+    by_warmup: BTreeMap<String, BTreeMap<Target, Vec<Specialization>>>,
+}
+
+impl Launches {
+    fn of(outcomes: &BTreeMap<Target, Result<Vec<Line>, String>>) -> Self {
+        let mut by_warmup: BTreeMap<_, BTreeMap<_, Vec<_>>> = BTreeMap::new();
+        for (target, lines) in outcomes {
+            for line in lines.iter().flatten() {
+                if let Line::Row(row) = line {
+                    let of_warmup = by_warmup.entry(row.warmup.clone()).or_default();
+                    of_warmup.entry(*target).or_default().push(row.specialization.clone());
+                }
+            }
+        }
+        Self { by_warmup }
+    }
+
+    /// What a target did not get to of what the warm-up launches for others.
+    fn behind(&self, target: Target, warmup: &str) -> Vec<&Specialization> {
+        let Some(by_target) = self.by_warmup.get(warmup) else { return Vec::new() };
+        let here = by_target.get(&target).map_or(&[][..], Vec::as_slice);
+        let others = by_target.iter().filter(|(other, _)| **other != target);
+        let longest = others.map(|(_, launches)| launches).max_by_key(|launches| launches.len());
+        longest.into_iter().flatten().filter(|row| !here.contains(row)).collect()
+    }
+
+    /// The text of a warm-up that failed for a target, or nothing where it may: it did so at a kernel
+    /// that the target does not get, and nothing comes behind that.
+    fn failure(
+        &self,
+        restricted: &Restricted,
+        target: Target,
+        warmup: &str,
+        what: &str,
+        after: Option<String>,
+    ) -> Option<String> {
+        let is_kept =
+            |row: &&&Specialization| !restricted.allows(&row.module, &row.function, target);
+        let behind = self.behind(target, warmup);
+        let name = |row: &&Specialization| row.name();
+        if let Some(kept) = behind.iter().find(is_kept) {
+            let lost: Vec<String> = behind.iter().filter(|row| !is_kept(row)).map(name).collect();
+            return (!lost.is_empty()).then(|| {
+                format!(
+                    "warm-up {warmup:?} ends for {target} at {}, which is kept from that target, and \
+                     with it is lost what comes behind: {}. Launch {} in a warm-up of its own",
+                    kept.name(),
+                    lost.join(", "),
+                    kept.name()
+                )
+            });
+        }
+        let after = match after {
+            Some(kernel) => format!(" after it compiled {kernel}"),
+            None => " at its first launch".to_owned(),
+        };
+        // What works for another target is perhaps nothing that this one can do.
+        let hint = match behind.first() {
+            Some(row) => format!(
+                "\n{} compiles for other targets. Where {target} lacks what it needs, name its \
+                 targets: .targets_for(\"{}::{}\", […]), or targets-for in Cargo.toml",
+                row.name(),
+                row.module,
+                row.function
+            ),
+            None => String::new(),
+        };
+        Some(format!("warm-up {warmup:?} failed for {target}{after}: {what}{hint}"))
+    }
 }

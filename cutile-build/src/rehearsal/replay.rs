@@ -1,17 +1,18 @@
 //! Replays a recording in the child: each row is compiled as its launcher would compile it.
 
-use super::Line;
-use super::child::{Build, Child, panic_text};
-use crate::coverage::{find_function, parameters};
+use super::child::panic_text;
 use crate::error::nearest;
 use cutile::cuda_async::device_context::with_default_device_policy;
 use cutile::cuda_async::device_operation::ExecutionContext;
 use cutile::cutile_compiler::ast::Module;
 use cutile::tile_kernel::{TileFunctionKey, compile_from_context};
+use cutile_embed::cuda::declared::{declared_kernels, find_function, parameters};
 use cutile_embed::cuda::modules::{LinkedModule, linked_modules};
-use cutile_embed::cuda::row::key_of;
+use cutile_embed::cuda::rehearse::Recorder;
+use cutile_embed::cuda::row::{Machine, key_of};
 use cutile_embed::manifest::Specialization;
 use cutile_embed::recording::Recorded;
+use cutile_embed::rehearsal::Line;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,66 +22,69 @@ pub(super) type SourceHashes = BTreeMap<String, String>;
 /// What messages call it, in place of a warm-up.
 pub(super) const REPLAY: &str = "replay";
 
-impl Child<'_> {
-    /// Compiles every row. What no longer fits the sources is a line of its own, and the others go
-    /// on.
-    pub(super) fn replay(
-        &mut self,
-        rows: &[Recorded],
-        hashes: &SourceHashes,
-    ) -> Result<(), String> {
-        for row in rows {
-            let specialization = row.at(self.script_codegen());
-            let outcome =
-                catch_unwind(AssertUnwindSafe(|| self.replay_row(&specialization, hashes)))
-                    .unwrap_or_else(|panic| {
-                        Err(format!("it panicked: {}", panic_text(panic.as_ref())))
-                    });
-            self.collect(REPLAY)?;
-            if let Err(what) = outcome {
-                let Specialization { module, function, .. } = specialization;
-                self.write(&Line::Stale { module, function, what })?;
-            }
-        }
-        Ok(())
-    }
+/// Builds a module's syntax tree.
+type Build = fn() -> Module;
 
-    fn replay_row(&self, row: &Specialization, hashes: &SourceHashes) -> Result<(), String> {
-        let (module, build) = chosen(row)?;
-        check_signature(row, &build())?;
-        let source_hash = match hashes.get(&module.path) {
-            Some(hash) => hash.clone(),
-            // The same tokens: the text is the recorded one but for comments and layout, and of
-            // those upstream's hash sees the layout only.
-            None if module.same_text(&row.modules) => row.source_hash.clone(),
-            None => {
-                return Err(format!(
-                    "module {} changed after the recording, and its file cannot be read; record \
-                     again, or launch the kernel in a warm-up",
-                    module.path
-                ));
-            }
-        };
-        let row = Specialization { source_hash, ..row.clone() };
-        let key: TileFunctionKey = key_of(&row, self.machine());
-        let context = context()?;
-        compile_from_context(
-            &context,
-            build,
-            &row.module,
-            &row.function,
-            &row.symbol,
-            key.function_generics.clone(),
-            key.stride_args.clone(),
-            key.spec_args.clone(),
-            key.scalar_hints.clone(),
-            row.grid,
-            key.compile_options.clone(),
-            &row.source_hash,
-        )
-        .map(|_| ())
-        .map_err(|error| format!("it does not compile: {error}"))
+/// Compiles every row. What no longer fits the sources is a line of its own, and the others go on.
+pub(super) fn replay(
+    recorder: &mut Recorder,
+    rows: &[Recorded],
+    hashes: &SourceHashes,
+) -> Result<(), String> {
+    for row in rows {
+        let specialization = row.at(recorder.default_codegen());
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            replay_row(recorder.machine(), &specialization, hashes)
+        }))
+        .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(panic.as_ref()))));
+        recorder.collect(REPLAY)?;
+        if let Err(what) = outcome {
+            let Specialization { module, function, .. } = specialization;
+            recorder.write(&Line::Stale { module, function, what })?;
+        }
     }
+    Ok(())
+}
+
+fn replay_row(
+    machine: &Machine,
+    row: &Specialization,
+    hashes: &SourceHashes,
+) -> Result<(), String> {
+    let (module, build) = chosen(row)?;
+    check_signature(row, &build())?;
+    let source_hash = match hashes.get(&module.path) {
+        Some(hash) => hash.clone(),
+        // The same tokens: the text is the recorded one but for comments and layout, and of
+        // those upstream's hash sees the layout only.
+        None if module.same_text(&row.modules) => row.source_hash.clone(),
+        None => {
+            return Err(format!(
+                "module {} changed after the recording, and its file cannot be read; record \
+                 again, or launch the kernel in a warm-up",
+                module.path
+            ));
+        }
+    };
+    let row = Specialization { source_hash, ..row.clone() };
+    let key: TileFunctionKey = key_of(&row, machine);
+    let context = context()?;
+    compile_from_context(
+        &context,
+        build,
+        &row.module,
+        &row.function,
+        &row.symbol,
+        key.function_generics.clone(),
+        key.stride_args.clone(),
+        key.spec_args.clone(),
+        key.scalar_hints.clone(),
+        row.grid,
+        key.compile_options.clone(),
+        &row.source_hash,
+    )
+    .map(|_| ())
+    .map_err(|error| format!("it does not compile: {error}"))
 }
 
 fn context() -> Result<ExecutionContext, String> {
@@ -111,7 +115,7 @@ fn chosen(row: &Specialization) -> Result<(LinkedModule, Build), String> {
 
 fn gone(row: &Specialization) -> String {
     let name = format!("{}::{}", row.module, row.function);
-    let declared: Vec<String> = crate::coverage::declared_kernels()
+    let declared: Vec<String> = declared_kernels()
         .into_iter()
         .map(|kernel| {
             let module = kernel.module.rsplit("::").next().unwrap_or_default();

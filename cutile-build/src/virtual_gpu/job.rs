@@ -3,8 +3,6 @@
 use std::fmt;
 
 const JOB_MAGIC: &[u8] = b"cutile-rehearsal-job 1";
-const PLACEHOLDER_MAGIC: &[u8; 16] = b"cutile-rehearsal";
-const PLACEHOLDER: usize = 72;
 
 /// A call to tileiras, as the recording assembler stored it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,22 +74,20 @@ impl RecordedJob {
         self.has("--sanitize=memcheck")
     }
 
+    /// The flags as an entry's header and key hold them.
+    #[must_use]
+    pub fn flags(&self) -> u8 {
+        u8::from(self.device_debug())
+            | u8::from(self.lineinfo()) << 1
+            | u8::from(self.sanitize_memcheck()) << 2
+    }
+
     /// The tile libraries that are linked: the values of `-l`.
     #[must_use]
     pub fn tile_libraries(&self) -> Vec<&str> {
         let flags = self.args.iter().zip(self.args.iter().skip(1));
         flags.filter(|(flag, _)| *flag == "-l").map(|(_, library)| library.as_str()).collect()
     }
-}
-
-/// The digest of the job that a placeholder stands for, or `None` for any other image.
-#[must_use]
-pub fn placeholder_digest(image: &[u8]) -> Option<[u8; 32]> {
-    let is_placeholder = image.len() == PLACEHOLDER
-        && image.starts_with(b"\x7fELF")
-        && image[16..32] == PLACEHOLDER_MAGIC[..]
-        && image[64..] == (PLACEHOLDER as u64).to_le_bytes();
-    if is_placeholder { image[32..64].try_into().ok() } else { None }
 }
 
 /// Why a file is not a recorded job.

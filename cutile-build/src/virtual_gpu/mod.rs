@@ -56,8 +56,9 @@
 mod error;
 mod job;
 
+pub use cutile_embed::rehearsal::placeholder_digest;
 pub use error::VirtualGpuError;
-pub use job::{MalformedJob, RecordedJob, placeholder_digest};
+pub use job::{MalformedJob, RecordedJob};
 
 use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
@@ -86,6 +87,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "driver/errors.rs",
     "driver/graph.rs",
     "driver/image.rs",
+    "driver/lacking.rs",
     "driver/lib.rs",
     "driver/memory.rs",
     "driver/memory_entry_points.rs",

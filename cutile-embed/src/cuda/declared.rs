@@ -6,7 +6,8 @@ use cutile::cutile_compiler::registry::CUTILE_MODULES;
 use std::collections::BTreeSet;
 
 /// Every `#[cutile::entry]` function of every linked module that is not cutile's own.
-pub(crate) fn declared_kernels() -> BTreeSet<Declared> {
+#[must_use]
+pub fn declared_kernels() -> BTreeSet<Declared> {
     let mut declared = BTreeSet::new();
     for entry in CUTILE_MODULES {
         if entry.absolute_path.starts_with("cutile::") {
@@ -14,14 +15,10 @@ pub(crate) fn declared_kernels() -> BTreeSet<Declared> {
         }
         let module = (entry.build)();
         let path = module.absolute_path();
-        let own = path.starts_with("build_script_");
         each_function(module.ast(), &mut |function| {
             if is_entry(function) {
-                declared.insert(Declared {
-                    module: path.to_owned(),
-                    function: function.sig.ident.to_string(),
-                    own,
-                });
+                let (module, function) = (path.to_owned(), function.sig.ident.to_string());
+                declared.insert(Declared { module, function });
             }
         });
     }
@@ -29,7 +26,8 @@ pub(crate) fn declared_kernels() -> BTreeSet<Declared> {
 }
 
 /// The kernel of this name.
-pub(crate) fn find_function(module: &Module, name: &str) -> Option<syn::ItemFn> {
+#[must_use]
+pub fn find_function(module: &Module, name: &str) -> Option<syn::ItemFn> {
     let mut found = None;
     each_function(module.ast(), &mut |function| {
         if function.sig.ident == name && is_entry(function) {
@@ -40,7 +38,8 @@ pub(crate) fn find_function(module: &Module, name: &str) -> Option<syn::ItemFn> 
 }
 
 /// The parameters of a kernel that its launcher's key knows by name, and whether each is a tensor.
-pub(crate) fn parameters(function: &syn::ItemFn) -> Vec<(String, bool)> {
+#[must_use]
+pub fn parameters(function: &syn::ItemFn) -> Vec<(String, bool)> {
     let parameter = |input: &syn::FnArg| {
         let syn::FnArg::Typed(typed) = input else { return None };
         let syn::Pat::Ident(name) = &*typed.pat else { return None };
@@ -50,7 +49,8 @@ pub(crate) fn parameters(function: &syn::ItemFn) -> Vec<(String, bool)> {
 }
 
 /// `file:line` of a function of a module.
-pub(crate) fn location(module: &Module, function: &str) -> Option<String> {
+#[must_use]
+pub fn location(module: &Module, function: &str) -> Option<String> {
     let mut found = None;
     each_function(module.ast(), &mut |candidate| {
         if candidate.sig.ident == function {
