@@ -46,6 +46,8 @@ pub(crate) struct Contents {
     pub(crate) cutile: String,
     pub(crate) toolkit: Option<ToolkitIdentity>,
     pub(crate) codegen: Codegen,
+    /// Whether the images come from the crate's `prebuilt` folder.
+    pub(crate) prebuilt: bool,
     pub(crate) skipped: Option<String>,
     pub(crate) left_out: Vec<LeftOut>,
     /// By target, in the order of their numbers.
@@ -61,6 +63,7 @@ impl Contents {
             cutile: String::new(),
             toolkit: None,
             codegen: Codegen::Optimized { level: 3, lineinfo: false },
+            prebuilt: false,
             skipped: None,
             left_out: Vec::new(),
             targets: Vec::new(),
@@ -88,28 +91,71 @@ pub(crate) struct Written {
     pub(crate) shader_bytes: u64,
 }
 
+/// Of the images. A first launch waits for the decoder, so that speed counts: of the release images of
+/// example-app, 26 kB on average, level -1 leaves 33 % and decodes a fifth faster than 3, which leaves
+/// 29 %, and than 19, which leaves 25 %; BENCHMARKS.md has the table. Shaders are stored raw: they are
+/// short, and a program without kernels needs no decoder so.
+const ZSTD_LEVEL: i32 = -1;
+
 /// The name of the shaders' pack.
 const SHADERS: &str = "shaders.pack";
 /// The name of the generated module, beside the bundle.
 const MODULE: &str = "cutile_shaders.rs";
 
+/// Name of the folder in a crate that has its prebuilt bundle.
+pub(crate) const PREBUILT: &str = "prebuilt";
+/// Name of the index, which is not part of a prebuilt bundle: it is made of the others.
+pub(crate) const INDEX: &str = "index.bin";
+/// Name of the manifest.
+pub(crate) const MANIFEST: &str = "manifest.json";
+
+/// The name of a target's pack.
+pub(crate) fn pack_name(target: &str) -> String {
+    format!("images-{target}.pack")
+}
+
+/// The files of a bundle, by name.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
 /// Writes the bundle into `dir`.
 pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildError> {
     let failed = |error: io::Error| BuildError::io("the bundle cannot be written", dir, error);
-    fs::create_dir_all(dir).map_err(failed)?;
+    let (files, written) = files(contents).map_err(failed)?;
+    write_files(dir, &files).map_err(failed)?;
+    Ok(written)
+}
+
+/// Makes a folder hold these files and no others.
+pub(crate) fn write_files(dir: &Path, files: &Files) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_none_or(|name| !files.contains_key(name)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    for (name, bytes) in files {
+        write_if_changed(&dir.join(name), bytes)?;
+    }
+    Ok(())
+}
+
+/// What a bundle is on disk.
+pub(crate) fn files(contents: &Contents) -> io::Result<(Files, Written)> {
     let mut written = Written::default();
-    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut files = Files::new();
     let mut sections = Vec::new();
     let mut specializations = BTreeSet::new();
     for (target, images) in &contents.targets {
-        let mut pack = PackWriter::new(&contents.package.name, &contents.package.version);
+        let mut pack =
+            PackWriter::new(&contents.package.name, &contents.package.version).compress(ZSTD_LEVEL);
         let mut rows = Vec::new();
         let mut keys = BTreeSet::new();
         for (specialization, image) in images {
             let key = key_bytes(&image.key)
-                .ok_or_else(|| failed(io::Error::other("a key is not 64 hex digits")))?;
+                .ok_or_else(|| io::Error::other("a key is not 64 hex digits"))?;
             pack.insert(key, image.entry.clone())
-                .map_err(|error| failed(io::Error::other(error.to_string())))?;
+                .map_err(|error| io::Error::other(error.to_string()))?;
             if keys.insert(key) {
                 written.images += 1;
                 written.bytes += image.bytes;
@@ -121,7 +167,7 @@ pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildErr
                 validator: image.validator.clone(),
             });
         }
-        files.insert(format!("images-{target}.pack"), pack.finish());
+        files.insert(pack_name(target), pack.finish());
         sections.push((target.as_str(), encode_rows(&rows), rows));
     }
     written.kernels = specializations.len();
@@ -129,7 +175,7 @@ pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildErr
         let mut pack = PackWriter::new(&contents.package.name, &contents.package.version);
         for (key, entry) in &contents.shaders.entries {
             pack.insert(*key, entry.clone())
-                .map_err(|error| failed(io::Error::other(error.to_string())))?;
+                .map_err(|error| io::Error::other(error.to_string()))?;
         }
         let pack = pack.finish();
         written.shaders = contents.shaders.rows.len();
@@ -141,6 +187,7 @@ pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildErr
         package_version: &contents.package.version,
         cutile: &contents.cutile,
         codegen: contents.codegen,
+        prebuilt: contents.prebuilt,
         skipped: contents.skipped.as_deref(),
         kernels: u32::try_from(written.kernels).unwrap_or(u32::MAX),
         targets: sections
@@ -148,21 +195,11 @@ pub(crate) fn write(dir: &Path, contents: &Contents) -> Result<Written, BuildErr
             .map(|(target, encoded, rows)| IndexTarget::new(target, rows, encoded))
             .collect(),
     };
-    files.insert("index.bin".to_owned(), index.write());
-    let mut manifest = serde_json::to_vec_pretty(&manifest(contents))
-        .map_err(|error| failed(io::Error::other(error)))?;
+    files.insert(INDEX.to_owned(), index.write());
+    let mut manifest = serde_json::to_vec_pretty(&manifest(contents)).map_err(io::Error::other)?;
     manifest.push(b'\n');
-    files.insert("manifest.json".to_owned(), manifest);
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_name().to_str().is_none_or(|name| !files.contains_key(name)) {
-            fs::remove_file(entry.path()).map_err(failed)?;
-        }
-    }
-    for (name, bytes) in &files {
-        write_if_changed(&dir.join(name), bytes).map_err(failed)?;
-    }
-    Ok(written)
+    files.insert(MANIFEST.to_owned(), manifest);
+    Ok((files, written))
 }
 
 /// Writes the generated module, or removes the one of a build that asked for it.
@@ -180,8 +217,7 @@ pub(crate) fn write_module(out_dir: &Path, text: Option<&str>) -> Result<(), Bui
 /// script can pass over an error; without these files the crate does not compile.
 pub(crate) fn discard(out_dir: &Path) -> Result<(), BuildError> {
     let dir = out_dir.join("cutile");
-    let [index, manifest, shaders] =
-        ["index.bin", "manifest.json", SHADERS].map(|name| dir.join(name));
+    let [index, manifest, shaders] = [INDEX, MANIFEST, SHADERS].map(|name| dir.join(name));
     for path in [index, manifest, shaders, out_dir.join(MODULE)] {
         remove(&path).map_err(|error| {
             BuildError::io("what a build before this one made cannot be removed", &path, error)
@@ -297,6 +333,7 @@ mod tests {
             cutile: "0.5.0".into(),
             toolkit: None,
             codegen: Codegen::Debug,
+            prebuilt: false,
             skipped: None,
             left_out: vec![],
             targets: targets.iter().map(|target| ((*target).to_owned(), images(1))).collect(),

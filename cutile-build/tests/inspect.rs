@@ -31,7 +31,7 @@ fn gemm_at(home: &Home, file: &Path, target: &str) -> (usize, usize) {
     let images = gemm["images"].as_array().unwrap();
     let image = images.iter().find(|image| image["target"] == target).unwrap();
     let number = |name: &str| usize::try_from(image[name].as_u64().unwrap()).unwrap();
-    (number("offset"), number("bytes"))
+    (number("offset"), number("stored"))
 }
 
 #[test]
@@ -70,7 +70,11 @@ fn inspect_finds_two_bundles_at_odd_places_between_random_bytes() {
     for kernel in bundles.iter().flat_map(|bundle| bundle["kernels"].as_array().unwrap()) {
         for image in kernel["images"].as_array().unwrap() {
             let offset = usize::try_from(image["offset"].as_u64().unwrap()).unwrap();
-            assert_eq!(&bytes[offset..offset + 11], b"CUTILECUBIN");
+            let stored = usize::try_from(image["stored"].as_u64().unwrap()).unwrap();
+            // A frame of zstd, shorter than the cubin.
+            assert_eq!(bytes[offset..offset + 4], [0x28, 0xb5, 0x2f, 0xfd]);
+            assert_eq!(image["codec"], "zstd");
+            assert!((stored as u64) < image["bytes"].as_u64().unwrap());
             assert_eq!(image["key"].as_str().unwrap().len(), 64);
             images += 1;
         }
@@ -97,7 +101,10 @@ fn the_keys_that_the_help_documents_are_there() {
     }
     has(&bundle["targets"][0], &["target", "kernels", "images", "bytes"]);
     has(&bundle["kernels"][0], &["kernel", "words", "module", "function", "generics", "specs"]);
-    has(&bundle["kernels"][0]["images"][0], &["target", "key", "bytes", "offset"]);
+    has(
+        &bundle["kernels"][0]["images"][0],
+        &["target", "key", "bytes", "offset", "stored", "codec"],
+    );
     has(&bundle["shaders"][0], &["path", "entry_points"]);
     has(&bundle["shaders"][0]["artifacts"][0], &["kind", "key", "bytes", "offset"]);
     let verified = home.cutile(&["verify", text(&app), "--json"]).expect(0).json();
@@ -174,10 +181,9 @@ fn a_flipped_byte_inside_an_image_fails_and_names_kernel_and_target() {
     let home = Home::new();
     let app = home.app("app");
     for target in ["sm_80", "sm_90"] {
-        let (offset, bytes) = gemm_at(&home, &app, target);
+        let (offset, stored) = gemm_at(&home, &app, target);
         let mut damaged = fs::read(&app).unwrap();
-        // In the cubin, behind the header with its two names.
-        damaged[offset + 300 + bytes / 2] ^= 1;
+        damaged[offset + stored / 2] ^= 1;
         let damaged = home.write("damaged", damaged);
         let place = format!("{GEMM} for {target}, at {offset:#x}");
         home.cutile(&["verify", text(&damaged)]).expect(1).fits().says(&[

@@ -149,6 +149,20 @@ impl<'a> EntryHeader<'a> {
     ///
     /// [`EntryError`], for bytes that [`encode_entry`] would not write.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, EntryError> {
+        let header = Self::parse_verified(bytes)?;
+        if Sha256::digest(header.cubin).as_slice() != &bytes[16..48] {
+            return Err(EntryError::Digest);
+        }
+        Ok(header)
+    }
+
+    /// The same for bytes that were compared with a digest just now, as
+    /// [`PackEntry::payload`](crate::pack::PackEntry::payload) does: the cubin is not hashed again.
+    ///
+    /// # Errors
+    ///
+    /// [`EntryError`], but [`EntryError::Digest`].
+    pub fn parse_verified(bytes: &'a [u8]) -> Result<Self, EntryError> {
         let (header, rest) =
             bytes.split_at_checked(ENTRY_HEADER_LEN).ok_or(EntryError::NotAnEntry)?;
         if &header[..12] != MAGIC {
@@ -169,9 +183,6 @@ impl<'a> EntryHeader<'a> {
         }
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| EntryError::Name);
         let (gpu_name, tileiras_fp) = (text(gpu_name)?, text(tileiras_fp)?);
-        if Sha256::digest(cubin).as_slice() != &header[16..48] {
-            return Err(EntryError::Digest);
-        }
         let mut bc_sha256 = [0; 32];
         bc_sha256.copy_from_slice(&header[48..80]);
         let (opt_level, flags) = (header[84], header[85]);

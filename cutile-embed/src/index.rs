@@ -23,7 +23,9 @@ use std::fmt;
 pub const INDEX_MAGIC: [u8; 16] = *b"CUTILE-INDEX\0\0\0\0";
 
 /// Version of the layout of `index.bin`.
-pub const INDEX_SCHEMA: u32 = 1;
+///
+/// 2 has [`Index::prebuilt`].
+pub const INDEX_SCHEMA: u32 = 2;
 
 /// The version of cutile that this crate is made for.
 pub const CUTILE_VERSION: &str = "0.5.0";
@@ -41,6 +43,9 @@ pub struct Index<'a> {
     pub cutile: &'a str,
     /// The debug level given to keys without one of their own.
     pub codegen: Codegen,
+    /// Whether the images were compiled before the build that embeds them: then the program's modules
+    /// can differ from those of the rows, and `install` compares them.
+    pub prebuilt: bool,
     /// Why nothing was built, if nothing was.
     pub skipped: Option<&'a str>,
     /// How many specializations, whatever the number of targets.
@@ -110,9 +115,13 @@ impl std::error::Error for IndexError {}
 impl<'a> Index<'a> {
     /// Reads an index and checks its digest. Rows are left alone.
     ///
+    /// What decodes and is not written so by [`Index::write`], as a number that is longer than it
+    /// need be, is taken here and refused by [`Index::parse_exact`]: to tell is to encode all of it
+    /// again, and `install` has the digest.
+    ///
     /// # Errors
     ///
-    /// [`IndexError`], for any byte string that [`Index::write`] did not make.
+    /// [`IndexError`], for what is damaged, cut short or of another version.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, IndexError> {
         let header = bytes.get(..HEADER_LEN).ok_or(IndexError::Malformed("too short"))?;
         if header[..16] != INDEX_MAGIC {
@@ -121,6 +130,9 @@ impl<'a> Index<'a> {
         let found = schema_of(header);
         if found != INDEX_SCHEMA {
             return Err(IndexError::Schema { found });
+        }
+        if header[20..24] != [0; 4] {
+            return Err(IndexError::Malformed("reserved bytes are not 0"));
         }
         let mut length = [0; 8];
         length.copy_from_slice(&header[24..32]);
@@ -136,8 +148,18 @@ impl<'a> Index<'a> {
         if header[64..80] != padded(index.cutile) {
             return Err(IndexError::Damaged);
         }
+        Ok(index)
+    }
+
+    /// The same for tools: what [`Index::write`] does not write is an error.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError`], for any byte string that [`Index::write`] did not make.
+    pub fn parse_exact(bytes: &'a [u8]) -> Result<Self, IndexError> {
+        let index = Self::parse(bytes)?;
         // postcard takes numbers that are longer than they need be, and bytes behind the end.
-        if header[20..24] != [0; 4] || !is_written_as(&index, body) {
+        if !is_written_as(&index, &bytes[HEADER_LEN..]) {
             return Err(IndexError::Malformed("it is not what this version writes"));
         }
         Ok(index)
@@ -180,14 +202,23 @@ impl<'a> IndexTarget<'a> {
         Self { target, kernels: count(rows.len()), images: count(images.len()), rows: encoded }
     }
 
-    /// Decodes the rows.
+    /// Decodes the rows. They lie under the digest that [`Index::parse`] compares.
     ///
     /// # Errors
     ///
     /// [`IndexError::Malformed`] when they do not decode.
     pub fn rows(&self) -> Result<Vec<IndexRow>, IndexError> {
-        let rows: Vec<IndexRow> = postcard::from_bytes(self.rows)
-            .map_err(|_| IndexError::Malformed("a row does not decode"))?;
+        postcard::from_bytes(self.rows).map_err(|_| IndexError::Malformed("a row does not decode"))
+    }
+
+    /// The same for tools: rows that [`encode_rows`] does not write, and counts that are not
+    /// theirs, are errors.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Malformed`].
+    pub fn rows_exact(&self) -> Result<Vec<IndexRow>, IndexError> {
+        let rows = self.rows()?;
         let counted = Self::new(self.target, &rows, self.rows);
         if *self != counted || !is_written_as(&rows, self.rows) {
             return Err(IndexError::Malformed("rows are not what this version writes"));
@@ -296,6 +327,7 @@ mod tests {
             package_version: "1.0.0",
             cutile: "0.5.0",
             codegen: Codegen::Debug,
+            prebuilt: false,
             skipped: None,
             kernels: 2,
             targets: vec![IndexTarget::new("sm_90", &rows, &encoded)],
@@ -335,22 +367,25 @@ mod tests {
     }
 
     #[test]
-    fn what_decodes_and_was_not_written_so_is_refused() {
-        assert!(Index::parse(&forged(|_| {})).is_ok());
+    fn what_decodes_and_was_not_written_so_is_refused_by_tools() {
+        assert!(Index::parse_exact(&forged(|_| {})).is_ok());
         let refused = Err(IndexError::Malformed("it is not what this version writes"));
-        assert_eq!(Index::parse(&forged(|body| body.push(0))), refused);
+        assert_eq!(Index::parse_exact(&forged(|body| body.push(0))), refused);
         // The length of the package's name, 1, in two bytes.
-        assert_eq!(Index::parse(&forged(|body| drop(body.splice(..1, [0x81, 0])))), refused);
+        assert_eq!(Index::parse_exact(&forged(|body| drop(body.splice(..1, [0x81, 0])))), refused);
         let other = Err(IndexError::Damaged);
-        assert_eq!(Index::parse(&forged(|body| body[9] ^= 1)).map(|index| index.cutile), other);
+        assert_eq!(
+            Index::parse_exact(&forged(|body| body[9] ^= 1)).map(|index| index.cutile),
+            other
+        );
     }
 
     #[test]
-    fn rows_that_decode_and_were_not_written_so_are_refused() {
+    fn rows_that_decode_and_were_not_written_so_are_refused_by_tools() {
         let rows = [row("a", 1), row("b", 1)];
         let encoded = encode_rows(&rows);
         let good = IndexTarget::new("sm_90", &rows, &encoded);
-        assert_eq!(good.rows().unwrap(), rows);
+        assert_eq!(good.rows_exact().unwrap(), rows);
         let mut longer = encoded.clone();
         longer.push(0);
         let mut wide = encoded.clone();
@@ -362,8 +397,11 @@ mod tests {
             IndexTarget { kernels: 1, ..good.clone() },
             IndexTarget { images: 2, ..good.clone() },
         ] {
-            assert_eq!(bad.rows(), refused);
+            assert_eq!(bad.rows_exact(), refused);
         }
+        // What `install` decodes it does not encode again.
+        let wide = IndexTarget { rows: &wide, ..good.clone() };
+        assert_eq!(wide.rows().unwrap(), rows);
         let cut = IndexTarget { rows: &encoded[..encoded.len() - 1], ..good };
         assert_eq!(cut.rows(), Err(IndexError::Malformed("a row does not decode")));
     }
@@ -386,7 +424,7 @@ mod tests {
     #[test]
     fn each_fault_says_what_to_do() {
         let text = IndexError::Schema { found: 9 }.to_string();
-        assert!(text.contains("schema 9") && text.contains("reads 1"), "{text}");
+        assert!(text.contains("schema 9") && text.contains("reads 2"), "{text}");
         for error in [IndexError::Malformed("too short"), IndexError::Damaged] {
             assert!(error.to_string().ends_with("build the crate again"), "{error}");
         }

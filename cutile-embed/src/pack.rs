@@ -7,7 +7,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 16 | magic |
-//! | 16 | 4 | version, u32, 1 |
+//! | 16 | 4 | version, u32, 2 |
 //! | 20 | 4 | number of entries, u32 |
 //! | 24 | 8 | total length, u64 |
 //! | 32 | 2 | length of the package name, u16 |
@@ -15,27 +15,42 @@
 //! | 36 | 12 | reserved, 0 |
 //! | 48 | 32 | SHA-256 of bytes 0 to 48, the names, and the index |
 //! | 80 | .. | package name, package version |
-//! | .. | 88 each | index, by key: key 32, offset u64, length u64, codec u32, 0 u32, SHA-256 32 |
+//! | .. | 88 each | index, by key: key 32, offset u64, length u64, codec u32, plain length u32, SHA-256 32 |
 //! | .. | .. | payloads, each at a multiple of 16 |
 //!
-//! Codec 0 is raw, 1 is zstd; the SHA-256 is of the payload as stored. A payload is an entry
-//! ([`entry`](mod@crate::entry)), so that a pack can be written out as a disk cache.
+//! | codec | stored | plain length |
+//! |---|---|---|
+//! | 0 raw | the payload | 0 |
+//! | 1 zstd | one frame that states its length, without a dictionary | of the payload in bytes: more than is stored, at most [`MAX_PLAIN_LEN`] |
+//!
+//! The SHA-256 is of what is stored, so that no decoder sees a byte that was not compared, and a
+//! third of the bytes is hashed. The plain length lies under the digest of the index and is checked
+//! by [`Pack::parse`]: it is all that decoding allocates, and a frame that says or gives another is
+//! an error. A payload is an entry ([`entry`](mod@crate::entry)), so that a pack can be written out
+//! as a disk cache.
+//!
+//! Feature `zstd` (part of `cuda`) reads and writes codec 1; without it a writer leaves all raw.
 //!
 //! Tools find packs in any file by the magic ([`find_packs`]); it is put together at run time so
 //! that this code does not hold it itself.
 
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Version of the layout.
-pub const PACK_VERSION: u32 = 1;
+pub const PACK_VERSION: u32 = 2;
+
+/// Longest payload that is stored as codec 1, in bytes: 64 MiB. A longer one is stored raw.
+pub const MAX_PLAIN_LEN: usize = 64 << 20;
 
 const HEADER_LEN: usize = 80;
 const ROW_LEN: usize = 88;
 const ALIGN: usize = 16;
 const CODEC_RAW: u32 = 0;
+const CODEC_ZSTD: u32 = 1;
 
 /// The magic with its first byte changed, see the module's text.
 const MASKED_MAGIC: [u8; 16] = *b"\x00CUTILE-PACK\r\n\x1a\n";
@@ -62,6 +77,8 @@ pub enum PackError {
     DamagedEntry([u8; 32]),
     /// The payload is compressed in a way that this build does not read.
     Codec(u32),
+    /// The payload of this key does not decompress to the length in the index.
+    Frame([u8; 32]),
     /// Two payloads for one key.
     Conflict([u8; 32]),
 }
@@ -82,8 +99,14 @@ impl fmt::Display for PackError {
             }
             Self::Codec(codec) => write!(
                 f,
-                "the payload has codec {codec}, this build reads 0: use one version of \
-                 cutile-build and cutile-embed"
+                "the payload has codec {codec}, this build reads {}: use one version of \
+                 cutile-build and cutile-embed",
+                if cfg!(feature = "zstd") { "0 and 1" } else { "0, and 1 with feature zstd" }
+            ),
+            Self::Frame(key) => write!(
+                f,
+                "the payload of {} is not a zstd frame of the length in the index; build again",
+                key_text(key)
             ),
             Self::Conflict(key) => write!(f, "two different payloads for {}", key_text(key)),
         }
@@ -97,7 +120,15 @@ impl std::error::Error for PackError {}
 pub struct PackWriter {
     package: String,
     version: String,
+    level: Option<i32>,
     entries: BTreeMap<[u8; 32], Vec<u8>>,
+}
+
+/// An entry as it is stored.
+struct Stored<'a> {
+    codec: u32,
+    plain_len: u32,
+    bytes: Cow<'a, [u8]>,
 }
 
 impl PackWriter {
@@ -109,7 +140,17 @@ impl PackWriter {
             let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             text[..end].to_owned()
         };
-        Self { package: cut(package), version: cut(version), entries: BTreeMap::new() }
+        Self { package: cut(package), version: cut(version), level: None, entries: BTreeMap::new() }
+    }
+
+    /// Compresses with zstd at `level`, -7 to 22, what gets at least an eighth shorter by it; the rest
+    /// stays raw. The bytes of a pack then depend on the version of zstd that is linked.
+    ///
+    /// Default: all is raw, as it is without the feature `zstd`.
+    #[must_use]
+    pub fn compress(mut self, level: i32) -> Self {
+        self.level = Some(level);
+        self
     }
 
     /// Puts an entry in. The same one again is one entry.
@@ -136,14 +177,16 @@ impl PackWriter {
             (HEADER_LEN + names + self.entries.len() * ROW_LEN).next_multiple_of(ALIGN);
         let mut index = Vec::with_capacity(self.entries.len() * ROW_LEN);
         let mut end = offset;
-        for (key, payload) in &self.entries {
+        let stored: Vec<Stored<'_>> =
+            self.entries.values().map(|payload| stored(payload, self.level)).collect();
+        for (key, Stored { codec, plain_len, bytes }) in self.entries.keys().zip(&stored) {
             index.extend_from_slice(key);
             index.extend_from_slice(&(offset as u64).to_le_bytes());
-            index.extend_from_slice(&(payload.len() as u64).to_le_bytes());
-            index.extend_from_slice(&CODEC_RAW.to_le_bytes());
-            index.extend_from_slice(&[0; 4]);
-            index.extend_from_slice(&Sha256::digest(payload));
-            end = offset + payload.len();
+            index.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            index.extend_from_slice(&codec.to_le_bytes());
+            index.extend_from_slice(&plain_len.to_le_bytes());
+            index.extend_from_slice(&Sha256::digest(bytes));
+            end = offset + bytes.len();
             offset = end.next_multiple_of(ALIGN);
         }
         let mut out = Vec::with_capacity(end);
@@ -163,13 +206,30 @@ impl PackWriter {
         out.extend_from_slice(self.package.as_bytes());
         out.extend_from_slice(self.version.as_bytes());
         out.extend_from_slice(&index);
-        for payload in self.entries.values() {
+        for Stored { bytes, .. } in &stored {
             out.resize(out.len().next_multiple_of(ALIGN), 0);
-            out.extend_from_slice(payload);
+            out.extend_from_slice(bytes);
         }
         out.resize(end, 0);
         out
     }
+}
+
+/// How a payload is stored by a writer that compresses at `level`.
+fn stored(payload: &[u8], level: Option<i32>) -> Stored<'_> {
+    let raw = Stored { codec: CODEC_RAW, plain_len: 0, bytes: Cow::Borrowed(payload) };
+    let (Some(level), Some(plain_len)) = (level, plain_len(payload.len())) else { return raw };
+    match zstd::compress(payload, level) {
+        Some(frame) if frame.len() <= payload.len() / 8 * 7 => {
+            Stored { codec: CODEC_ZSTD, plain_len, bytes: Cow::Owned(frame) }
+        }
+        _ => raw,
+    }
+}
+
+/// The length of a payload as codec 1 states it, if it can.
+fn plain_len(len: usize) -> Option<u32> {
+    (len <= MAX_PLAIN_LEN).then(|| u32::try_from(len).ok())?
 }
 
 /// A pack, read where it lies.
@@ -263,8 +323,14 @@ impl<'a> Pack<'a> {
                 Some((_, entry_end)) => end = entry_end,
                 None => return malformed("an entry lies outside"),
             }
-            if row[52..56] != [0; 4] {
-                return malformed("reserved bytes are not 0");
+            let plain_len = u64::from(u32_at(row, 52));
+            match u32_at(row, 48) {
+                CODEC_RAW if plain_len != 0 => return malformed("a raw entry has a plain length"),
+                CODEC_ZSTD if plain_len <= u64_at(row, 40) || plain_len > MAX_PLAIN_LEN as u64 => {
+                    return malformed("a plain length is out of range");
+                }
+                // Of a codec of another build nothing is known.
+                _ => {}
             }
         }
         if end != self.bytes.len() {
@@ -306,7 +372,13 @@ impl<'a> Pack<'a> {
     /// The entry under a key. A binary search; allocates nothing.
     #[must_use]
     pub fn get(&self, key: &[u8; 32]) -> Option<PackEntry<'a>> {
-        let at = self.index.binary_search_by(|row| row[..32].cmp(key)).ok()?;
+        self.find(|found| found.cmp(key))
+    }
+
+    /// The entry whose key `compare` calls equal. Asks at most 15 times among 10,000.
+    fn find(&self, mut compare: impl FnMut(&[u8; 32]) -> Ordering) -> Option<PackEntry<'a>> {
+        let key = |row: &'a [u8; ROW_LEN]| row.first_chunk().expect("a row starts with its key");
+        let at = self.index.binary_search_by(|row| compare(key(row))).ok()?;
         self.entry(&self.index[at])
     }
 
@@ -324,11 +396,14 @@ impl<'a> Pack<'a> {
 
     fn entry(&self, row: &'a [u8; ROW_LEN]) -> Option<PackEntry<'a>> {
         let (start, end) = self.range(row)?;
+        let codec = u32_at(row, 48);
+        let plain_len = if codec == CODEC_RAW { end - start } else { u32_at(row, 52) as usize };
         Some(PackEntry {
             key: digest_at(row, 0),
             offset: start,
-            codec: u32_at(row, 48),
+            codec,
             stored: &self.bytes[start..end],
+            plain_len,
             sha256: digest_at(row, 56),
         })
     }
@@ -343,25 +418,179 @@ pub struct PackEntry<'a> {
     pub offset: usize,
     /// 0 raw, 1 zstd.
     pub codec: u32,
-    /// The payload as stored.
+    /// What is stored.
     pub stored: &'a [u8],
-    /// SHA-256 of the payload as stored.
+    /// Length of the payload in bytes.
+    pub plain_len: usize,
+    /// SHA-256 of what is stored.
     pub sha256: [u8; 32],
 }
 
 impl<'a> PackEntry<'a> {
-    /// The payload, with its digest checked first.
+    /// The payload, with its digest checked first. For many of them, see [`Decoder`].
     ///
     /// # Errors
     ///
-    /// [`PackError::DamagedEntry`] and [`PackError::Codec`].
+    /// [`PackError::DamagedEntry`], [`PackError::Codec`] and [`PackError::Frame`].
     pub fn payload(&self) -> Result<Cow<'a, [u8]>, PackError> {
-        if Sha256::digest(self.stored).as_slice() != self.sha256 {
-            return Err(PackError::DamagedEntry(self.key));
+        Decoder::new().owned(self)
+    }
+
+    /// The payload with its digest unchecked, to show what is left of one that is damaged. `None`
+    /// where nothing comes out of it.
+    #[must_use]
+    pub fn unchecked(&self) -> Option<Cow<'a, [u8]>> {
+        Decoder::new().unpack(self).ok()
+    }
+
+    /// Compares the digest of what is stored.
+    fn check(&self) -> Result<(), PackError> {
+        if Sha256::digest(self.stored).as_slice() == self.sha256 {
+            Ok(())
+        } else {
+            Err(PackError::DamagedEntry(self.key))
         }
-        match self.codec {
-            CODEC_RAW => Ok(Cow::Borrowed(self.stored)),
+    }
+}
+
+/// Reads many payloads with the memory of one: what zstd needs, about 150 kB, and a buffer as long
+/// as the longest of them.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    context: zstd::Context,
+    plain: Vec<u8>,
+}
+
+impl Decoder {
+    /// One that has allocated nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The payload of `entry`, with its digest checked first.
+    ///
+    /// # Errors
+    ///
+    /// As [`PackEntry::payload`].
+    pub fn payload<'a>(&'a mut self, entry: &PackEntry<'a>) -> Result<&'a [u8], PackError> {
+        entry.check()?;
+        match entry.codec {
+            CODEC_RAW => Ok(entry.stored),
+            CODEC_ZSTD => {
+                self.decompress(entry)?;
+                Ok(&self.plain)
+            }
             other => Err(PackError::Codec(other)),
+        }
+    }
+
+    /// The same, to keep: what is not borrowed from the pack has memory of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`PackEntry::payload`].
+    pub fn owned<'a>(&mut self, entry: &PackEntry<'a>) -> Result<Cow<'a, [u8]>, PackError> {
+        entry.check()?;
+        self.unpack(entry)
+    }
+
+    /// The payload with its digest unchecked, as [`PackEntry::unchecked`].
+    pub fn unchecked<'a>(&'a mut self, entry: &PackEntry<'a>) -> Option<&'a [u8]> {
+        match entry.codec {
+            CODEC_RAW => Some(entry.stored),
+            CODEC_ZSTD => self.decompress(entry).ok().map(|()| &*self.plain),
+            _ => None,
+        }
+    }
+
+    fn unpack<'a>(&mut self, entry: &PackEntry<'a>) -> Result<Cow<'a, [u8]>, PackError> {
+        match entry.codec {
+            CODEC_RAW => Ok(Cow::Borrowed(entry.stored)),
+            CODEC_ZSTD => {
+                self.decompress(entry)?;
+                Ok(Cow::Owned(std::mem::take(&mut self.plain)))
+            }
+            other => Err(PackError::Codec(other)),
+        }
+    }
+
+    fn decompress(&mut self, entry: &PackEntry<'_>) -> Result<(), PackError> {
+        self.plain.clear();
+        // Not `reserve`: twice the length would be more than the bound.
+        self.plain.reserve_exact(entry.plain_len);
+        self.context.decompress(entry, &mut self.plain)
+    }
+}
+
+#[cfg(feature = "zstd")]
+mod zstd {
+    use super::{PackEntry, PackError};
+    use std::fmt;
+    use zstd_safe::{DCtx, compress_bound, find_frame_compressed_size, get_frame_content_size};
+
+    /// One frame, or `None` where zstd has no memory.
+    pub(super) fn compress(payload: &[u8], level: i32) -> Option<Vec<u8>> {
+        let mut frame = Vec::with_capacity(compress_bound(payload.len()));
+        zstd_safe::compress(&mut frame, payload, level).ok()?;
+        Some(frame)
+    }
+
+    /// What decoding needs, kept from one frame to the next.
+    #[derive(Default)]
+    pub(super) struct Context(Option<DCtx<'static>>);
+
+    impl fmt::Debug for Context {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Context")
+        }
+    }
+
+    impl Context {
+        /// Fills `plain`, which has the room that the index names and is empty.
+        pub(super) fn decompress(
+            &mut self,
+            entry: &PackEntry<'_>,
+            plain: &mut Vec<u8>,
+        ) -> Result<(), PackError> {
+            let wrong = PackError::Frame(entry.key);
+            // One frame and nothing behind it: zstd takes several, and frames that it skips.
+            let Ok(Some(stated)) = get_frame_content_size(entry.stored) else { return Err(wrong) };
+            let length = find_frame_compressed_size(entry.stored);
+            if stated != entry.plain_len as u64 || length != Ok(entry.stored.len()) {
+                return Err(wrong);
+            }
+            let context = match &mut self.0 {
+                Some(context) => context,
+                none => none.insert(DCtx::try_create().ok_or(wrong.clone())?),
+            };
+            match context.decompress(plain, entry.stored) {
+                Ok(length) if length == entry.plain_len && plain.len() == length => Ok(()),
+                _ => Err(wrong),
+            }
+        }
+    }
+}
+
+/// Without the feature nothing is compressed, and nothing that is can be read.
+#[cfg(not(feature = "zstd"))]
+mod zstd {
+    use super::{CODEC_ZSTD, PackEntry, PackError};
+
+    pub(super) fn compress(_: &[u8], _: i32) -> Option<Vec<u8>> {
+        None
+    }
+
+    #[derive(Debug, Default)]
+    pub(super) struct Context;
+
+    impl Context {
+        pub(super) fn decompress(
+            &mut self,
+            _: &PackEntry<'_>,
+            _: &mut Vec<u8>,
+        ) -> Result<(), PackError> {
+            Err(PackError::Codec(CODEC_ZSTD))
         }
     }
 }

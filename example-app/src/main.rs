@@ -4,6 +4,7 @@
 //! It launches every kernel and runs every shader once, checks each result against a reference on
 //! the host where a GPU computed one, and reports where each kernel and shader came from.
 
+mod bench;
 mod inputs;
 mod kernels;
 mod measure;
@@ -23,9 +24,11 @@ cutile_embed::embed!();
 
 const USAGE: &str = "\
 Usage: example-app [OPTIONS]
+       example-app bench [--json] [--rounds N] [--device N]
 
 Launches every kernel of the app and runs every shader of it once, and reports
-where each came from.
+where each came from. `bench` measures what that saves, each figure beside what
+one would have instead, on the GPU or the virtual one [default: 50 rounds].
 
 Options:
   --json               A line of JSON on stdout; everything else to stderr
@@ -70,6 +73,9 @@ enum Cache {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("bench") {
+        return bench();
+    }
     let options = match parse(std::env::args().skip(1)) {
         Ok(Some(options)) => options,
         Ok(None) => {
@@ -108,6 +114,39 @@ fn main() -> ExitCode {
     status
 }
 
+fn bench() -> ExitCode {
+    let options = match bench_options(std::env::args().skip(2)) {
+        Ok(options) => options,
+        Err(what) => {
+            eprintln!("example-app: {what}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    set_default_device(options.device);
+    match bench::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("example-app: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench_options(mut arguments: impl Iterator<Item = String>) -> Result<bench::Options, String> {
+    let mut options = bench::Options { json: false, rounds: 50, device: 0, beside: None };
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--json" => options.json = true,
+            "--rounds" => options.rounds = number(&argument, arguments.next())?.max(1),
+            "--device" => options.device = number(&argument, arguments.next())?,
+            // Not for people: `bench` gives it to the process that it starts.
+            "--beside" => options.beside = Some(path(&argument, arguments.next())?),
+            other => return Err(format!("unknown option {other:?} of bench")),
+        }
+    }
+    Ok(options)
+}
+
 /// The kernels on one device, and the shaders with the first: their device is another matter.
 fn run(options: &Options, device: usize, shaders: bool) -> Result<Outcome, shaders::Failure> {
     let kernels = if options.shaders_only { None } else { Some(kernels(options, device)?) };
@@ -124,9 +163,10 @@ fn kernels(options: &Options, device: usize) -> Result<Kernels, cutile::error::E
         .embedded(!options.no_bundle)
         .install();
     eprintln!("{installed}");
+    let installed_on = device;
     let device = Device::of(&installed, device);
     if let (Some(rounds), Some(target)) = (options.measure, device.target()) {
-        eprint!("{}", measure::first_launch(target, rounds)?);
+        eprint!("{}", measure::first_launch(target, installed_on, rounds)?);
     }
     let before = Counters::now();
     let launches = match device.computes() {

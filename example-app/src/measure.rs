@@ -5,31 +5,38 @@
 //! | side | what is timed |
 //! |---|---|
 //! | ours | `install` ÷ kernels it loaded, and the first launch of one of them |
-//! | raw | `cuModuleLoadData` and `cuModuleGetFunction` of every image ÷ images, and a launch of the same kernel when everything is warm |
+//! | raw | `cuModuleLoadData` and `cuModuleGetFunction` of every image ÷ images, and `cuLaunchKernel` of the same one with the wait for it |
+//!
+//! Both launches are the first of their module: what the driver puts off until then is in both. A
+//! launch of ours when everything is warm stands beside them.
 
-use crate::inputs::Generator;
+use crate::bench::raw::{Image, Loaded, bind, images};
+use crate::inputs::{Generator, widened};
 use crate::kernels::{End, saxpy};
 use crate::pipeline::upload;
-use cutile::cuda_async::device_context::load_module_from_bytes;
+use crate::reference;
 use cutile::error::Error;
-use cutile::prelude::Tensor;
+use cutile::prelude::{DeviceOp, Tensor, ToHostVec};
 use cutile::tile_kernel::clear_kernel_cache;
-use cutile_embed::entry::EntryHeader;
-use cutile_embed::{Disk, Installer, bundles};
+use cutile_embed::{Devices, Disk, Installer};
 use std::fmt;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Medians over the rounds, in microseconds, and of the ratio round by round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FirstLaunch {
-    rounds: usize,
-    kernels: usize,
-    install_per_kernel: f64,
-    first_launch: f64,
-    raw_per_image: f64,
-    steady_launch: f64,
-    ratio: f64,
+    pub(crate) rounds: usize,
+    pub(crate) kernels: usize,
+    pub(crate) install_per_kernel: f64,
+    pub(crate) first_launch: f64,
+    pub(crate) raw_per_image: f64,
+    pub(crate) raw_first_launch: f64,
+    pub(crate) steady_launch: f64,
+    pub(crate) ratio: f64,
+    /// Whether the driver's launch computed what the kernel is for.
+    pub(crate) is_right: bool,
 }
 
 impl fmt::Display for FirstLaunch {
@@ -38,59 +45,89 @@ impl fmt::Display for FirstLaunch {
         writeln!(f, "install / kernel   {:>9.1}", self.install_per_kernel)?;
         writeln!(f, "first launch       {:>9.1}", self.first_launch)?;
         writeln!(f, "raw load / image   {:>9.1}", self.raw_per_image)?;
+        writeln!(f, "raw first launch   {:>9.1}", self.raw_first_launch)?;
         writeln!(f, "steady launch      {:>9.1}", self.steady_launch)?;
-        writeln!(f, "(install + first) / (raw + steady), paired: {:.3}", self.ratio)
+        writeln!(f, "(install + first) / (raw + raw first), paired: {:.3}", self.ratio)
     }
 }
 
-/// Measures on the default device, which has the architecture `target`, and leaves the kernels
-/// ready to launch.
+/// Operands of one launch of `saxpy`, and what comes out of it.
+struct Operands {
+    x: Vec<f32>,
+    y: Vec<f32>,
+}
+
+impl Operands {
+    fn new(case: &saxpy::Case) -> Self {
+        let mut random = Generator::new(1);
+        Self { x: random.values(case.len, 1.0), y: random.values(case.len, 1.0) }
+    }
+
+    /// `y` and `x` on the device.
+    fn upload(&self, case: &saxpy::Case) -> Result<(Tensor<f32>, Tensor<f32>), Error> {
+        Ok((upload(&self.y, &case.shape())?, upload(&self.x, &case.shape())?))
+    }
+
+    /// Whether `output` is what the kernel is for.
+    fn gives(&self, output: Tensor<f32>) -> Result<bool, Error> {
+        let output = widened(&(&Arc::new(output)).to_host_vec().sync()?);
+        let a = f64::from(saxpy::A);
+        let reference = reference::saxpy(a, &widened(&self.x), &widened(&self.y));
+        Ok(reference::relative_error(&output, &reference) < 1e-6)
+    }
+}
+
+/// The image of `saxpy::CASES[0]`: of those with its generics the one whose lengths are divisible by
+/// most.
+fn saxpy_image(images: &[Image]) -> usize {
+    let divisor = |image: &Image| {
+        let specs = image.specialization.specs.iter();
+        specs.flat_map(|spec| &spec.shape_div).map(|div| i64::from(div.divisor)).sum::<i64>()
+    };
+    let is_its = |image: &Image| {
+        let row = &image.specialization;
+        let name = format!("{}::{}", row.module, row.function);
+        name == saxpy::KERNEL && row.generics == saxpy::CASES[0].generics()
+    };
+    let of_it = images.iter().enumerate().filter(|(_, image)| is_its(image));
+    of_it.max_by_key(|(_, image)| divisor(image)).expect("the app embeds its kernels").0
+}
+
+/// Measures on the default device, `device`, which has the architecture `target`, and leaves the
+/// kernels ready to launch.
 ///
 /// # Errors
 ///
 /// The first load or launch that fails.
-pub(crate) fn first_launch(target: &str, rounds: usize) -> Result<FirstLaunch, Error> {
+pub(crate) fn first_launch(
+    target: &str,
+    device: usize,
+    rounds: usize,
+) -> Result<FirstLaunch, Error> {
     let case = &saxpy::CASES[0];
-    let mut random = Generator::new(1);
-    let x = random.values::<f32>(case.len, 1.0);
-    let operands = || -> Result<(Tensor<f32>, Tensor<f32>), Error> {
-        Ok((upload(&x, &case.shape())?, upload(&x, &case.shape())?))
+    let operands = Operands::new(case);
+    let install = || Installer::new().devices(Devices::Ids(vec![device])).disk(Disk::Off).install();
+    let images = images(target);
+    // The context is the calling thread's from the first upload on.
+    drop(operands.upload(case)?);
+    bind(device)?;
+    let saxpy = saxpy_image(&images);
+    let is_right = {
+        let (y, x) = operands.upload(case)?;
+        let Image { cubin, symbol, .. } = &images[saxpy];
+        Loaded::load(cubin, symbol)?.saxpy(case.tile, saxpy::A, &y, &x)?;
+        operands.gives(y)?
     };
-    let packs: Vec<_> = bundles().iter().filter_map(|bundle| bundle.images(target)?.ok()).collect();
-    let payloads: Vec<_> = packs
-        .iter()
-        .flat_map(|pack| pack.entries())
-        .filter_map(|entry| entry.payload().ok())
-        .collect();
-    let index: Vec<_> = bundles().iter().filter_map(|bundle| bundle.index().ok()).collect();
-    let symbols: Vec<_> = index
-        .iter()
-        .filter_map(|index| index.target(target)?.rows().ok())
-        .flatten()
-        .map(|row| (row.image, row.specialization.symbol))
-        .collect();
-    let images: Vec<(&[u8], &str)> = packs
-        .iter()
-        .flat_map(|pack| pack.entries())
-        .zip(&payloads)
-        .filter_map(|(entry, payload)| {
-            let (_, symbol) = symbols.iter().find(|(image, _)| *image == entry.key)?;
-            Some((EntryHeader::parse(payload).ok()?.cubin(), symbol.as_str()))
-        })
-        .collect();
     let us = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
-    let mut samples = Vec::new();
-    let mut kernels = 0;
-    // The first round pays for what a process pays once, and is not counted.
-    for _ in 0..=rounds {
+    let ours = || -> Result<([f64; 3], usize), Error> {
         // SAFETY: every launch was waited for.
         unsafe { clear_kernel_cache() };
-        let (first_x, first_y) = operands()?;
-        let (warm_x, warm_y) = operands()?;
+        let (first_y, first_x) = operands.upload(case)?;
+        let (warm_y, warm_x) = operands.upload(case)?;
         let start = Instant::now();
-        let report = Installer::new().disk(Disk::Off).install();
-        let install = us(start);
-        kernels = report.kernels();
+        let report = install();
+        let installed = us(start);
+        let kernels = report.kernels().max(1);
         let start = Instant::now();
         black_box(saxpy::launch(case, first_y, first_x, End::Launch)?);
         let first = us(start);
@@ -99,33 +136,48 @@ pub(crate) fn first_launch(target: &str, rounds: usize) -> Result<FirstLaunch, E
         let steady = us(start);
         // SAFETY: both launches were waited for.
         unsafe { clear_kernel_cache() };
+        Ok(([installed / kernels as f64, first, steady], kernels))
+    };
+    let raw = || -> Result<[f64; 2], Error> {
+        let (y, x) = operands.upload(case)?;
         let start = Instant::now();
         let mut loaded = Vec::with_capacity(images.len());
-        for (cubin, symbol) in &images {
-            // SAFETY: the digest of the image was checked when its payload was read.
-            let module = unsafe { load_module_from_bytes(cubin, 0) }?;
-            loaded.push(module.load_function(symbol)?);
+        for Image { cubin, symbol, .. } in &images {
+            loaded.push(Loaded::load(cubin, symbol)?);
         }
-        let raw = us(start);
-        drop(black_box(loaded));
-        samples.push([
-            install / kernels.max(1) as f64,
-            first,
-            raw / images.len().max(1) as f64,
-            steady,
-        ]);
+        let load = us(start) / images.len().max(1) as f64;
+        let start = Instant::now();
+        loaded[saxpy].saxpy(case.tile, saxpy::A, &y, &x)?;
+        Ok([load, us(start)])
+    };
+    let mut samples = Vec::new();
+    let mut kernels = 0;
+    // The first round pays for what a process pays once, and is not counted.
+    for round in 0..=rounds {
+        // Who goes first has the caches that the other left.
+        let ((ours, in_memory), raw) = if round % 2 == 0 {
+            let ours = ours()?;
+            (ours, raw()?)
+        } else {
+            let raw = raw()?;
+            (ours()?, raw)
+        };
+        kernels = in_memory;
+        samples.push((ours, raw));
     }
-    let _ = Installer::new().disk(Disk::Off).install();
+    let _ = install();
     samples.remove(0);
-    let column = |at: usize| median(samples.iter().map(|sample| sample[at]).collect());
+    let column = |of: fn(&([f64; 3], [f64; 2])) -> f64| median(samples.iter().map(of).collect());
     Ok(FirstLaunch {
         rounds,
         kernels,
-        install_per_kernel: column(0),
-        first_launch: column(1),
-        raw_per_image: column(2),
-        steady_launch: column(3),
-        ratio: median(samples.iter().map(|[a, b, c, d]| (a + b) / (c + d)).collect()),
+        install_per_kernel: column(|(ours, _)| ours[0]),
+        first_launch: column(|(ours, _)| ours[1]),
+        steady_launch: column(|(ours, _)| ours[2]),
+        raw_per_image: column(|(_, raw)| raw[0]),
+        raw_first_launch: column(|(_, raw)| raw[1]),
+        ratio: column(|(ours, raw)| (ours[0] + ours[1]) / (raw[0] + raw[1])),
+        is_right,
     })
 }
 

@@ -106,6 +106,14 @@ impl Device {
         self.target.as_deref()
     }
 
+    /// Name and architecture, and whether it is a virtual one.
+    pub(crate) fn described(&self) -> String {
+        match (&self.name, &self.target) {
+            (Some(name), Some(target)) => format!("on {name} ({target})"),
+            _ => "on no device".to_owned(),
+        }
+    }
+
     /// Whether it computes what it is told; `None` where there is no device.
     pub(crate) fn computes(&self) -> Option<bool> {
         match self.kind {

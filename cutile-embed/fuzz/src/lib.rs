@@ -6,14 +6,18 @@
 //! every digest made good: who can change a file can also hash it.
 
 use cutile_embed::entry::{EntryHeader, EntryParams, decode_entry, encode_entry};
-use cutile_embed::index::{CUTILE_VERSION, Index, IndexRow, IndexTarget, encode_rows};
+use cutile_embed::index::{
+    CUTILE_VERSION, INDEX_SCHEMA, Index, IndexRow, IndexTarget, encode_rows,
+};
 use cutile_embed::manifest::{
     ArtifactRow, Atom, Codegen, Divisibility, EntryPointRow, ImageRow, LaunchCheck, LeftOut,
     MANIFEST_SCHEMA, Manifest, ManifestRow, ModuleDigest, Options, OverrideRow, Package, Param,
     Predicate, ScalarHint, ShaderRow, Specialization, Strides, TensorSpec, Term, ToolkitIdentity,
     Validator,
 };
-use cutile_embed::pack::{Pack, PackWriter, find_packs as packs_in, magic};
+use cutile_embed::pack::{
+    Decoder, MAX_PLAIN_LEN, PACK_VERSION, Pack, PackWriter, find_packs as packs_in, magic,
+};
 use cutile_embed::recording::{Recorded, Recording};
 use cutile_embed::shader::{
     Artifact, Config, Kind, Request, capabilities, decode_entry as decode_shader, decode_ir,
@@ -164,7 +168,7 @@ fn forged_pack(data: &[u8]) -> Vec<u8> {
         return forged;
     }
     forged[..16].copy_from_slice(&magic());
-    forged[16..20].copy_from_slice(&1u32.to_le_bytes());
+    forged[16..20].copy_from_slice(&PACK_VERSION.to_le_bytes());
     for row in (0..rows).map(|row| index + row * 88) {
         let word = |at: usize| {
             data[row + at..][..8].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
@@ -188,11 +192,25 @@ fn check_pack(data: &[u8]) {
     let mut writer = PackWriter::new(pack.package(), pack.version());
     let mut entries = 0;
     let mut whole = true;
+    let mut decoder = Decoder::new();
     for entry in pack.entries() {
         entries += 1;
         assert_eq!(bounded(0, || pack.get(&entry.key)), Some(entry));
-        match bounded(0, || entry.payload()) {
-            Ok(payload) => writer.insert(entry.key, payload.into_owned()).expect("keys differ"),
+        let is_raw = entry.codec == 0;
+        assert!(
+            entry.plain_len <= if is_raw { data.len() } else { MAX_PLAIN_LEN } || entry.codec > 1
+        );
+        let payload = bounded(if is_raw { 0 } else { entry.plain_len }, || entry.payload());
+        // The buffer of the entry before is freed when a longer one is needed.
+        let again = bounded(entry.plain_len, || decoder.payload(&entry));
+        assert_eq!(payload.as_deref(), again.as_deref());
+        // Which frame a payload becomes is up to zstd.
+        whole &= is_raw;
+        match payload {
+            Ok(payload) => {
+                assert_eq!(payload.len(), entry.plain_len);
+                writer.insert(entry.key, payload.into_owned()).expect("keys differ");
+            }
             Err(_) => whole = false,
         }
     }
@@ -226,7 +244,7 @@ pub fn index(data: &[u8]) {
     if let Some((header, body)) = data.split_at_checked(80) {
         let mut forged = header.to_vec();
         forged[..16].copy_from_slice(b"CUTILE-INDEX\0\0\0\0");
-        forged[16..20].copy_from_slice(&1u32.to_le_bytes());
+        forged[16..20].copy_from_slice(&INDEX_SCHEMA.to_le_bytes());
         forged[24..32].copy_from_slice(&(body.len() as u64).to_le_bytes());
         forged[32..64].copy_from_slice(&Sha256::digest(body));
         forged.extend_from_slice(body);
@@ -237,9 +255,15 @@ pub fn index(data: &[u8]) {
 fn check_index(data: &[u8]) {
     let bound = 3 * MIB + 64 * data.len();
     let Ok(index) = bounded(bound, || Index::parse(data)) else { return };
+    for target in &index.targets {
+        let rows = bounded(6 * MIB + 128 * data.len(), || target.rows());
+        // What `install` takes it can also use.
+        rows.iter().flatten().for_each(|row| drop(row.specialization.name()));
+    }
+    let Ok(index) = Index::parse_exact(data) else { return };
     assert_eq!(index.write(), data);
     for target in &index.targets {
-        let Ok(rows) = bounded(6 * MIB + 128 * data.len(), || target.rows()) else { continue };
+        let Ok(rows) = target.rows_exact() else { continue };
         let encoded = encode_rows(&rows);
         assert_eq!(*target, IndexTarget::new(target.target, &rows, &encoded));
     }
@@ -394,6 +418,13 @@ pub fn seeds(shaders: &[(String, String)]) -> Vec<(&'static str, String, Vec<u8>
         ("none", pack_of(&[])),
         ("one", pack_of(&[(1, &entry)])),
         ("three", pack_of(&[(1, b"one"), (2, b""), (9, b"seventeen bytes!!")])),
+        ("compressed", {
+            let text = b"of which there is much, and more, and so on; ".repeat(40);
+            let mut writer = PackWriter::new("app", "1.0.0").compress(3);
+            writer.insert([1; 32], text).expect("keys differ");
+            writer.insert([2; 32], entry.clone()).expect("keys differ");
+            writer.finish()
+        }),
     ];
     for (name, bytes) in &packs {
         seed("pack", name, bytes.clone());
@@ -421,6 +452,7 @@ pub fn seeds(shaders: &[(String, String)]) -> Vec<(&'static str, String, Vec<u8>
         package_version: "1.0.0",
         cutile: CUTILE_VERSION,
         codegen: Codegen::Debug,
+        prebuilt: false,
         skipped: None,
         kernels: 3,
         targets: ["sm_80", "sm_90"].map(|name| IndexTarget::new(name, &rows, &encoded)).to_vec(),

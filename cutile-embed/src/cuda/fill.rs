@@ -1,4 +1,7 @@
 //! Filling cutile's in-memory cache for one device.
+//!
+//! The driver loads one module after the other, whatever the number of threads. Meanwhile a second
+//! thread compares the digests of the images that are next, and decompresses them.
 
 use super::modules::{LinkedModule, has_namesakes, linked_modules};
 use super::report::{DeviceReport, LeftOut};
@@ -6,12 +9,15 @@ use super::row::{Machine, key_of, validator_of};
 use super::watch;
 use crate::entry::EntryHeader;
 use crate::index::IndexRow;
-use crate::pack::Pack;
+use crate::pack::{Decoder, Pack};
 use cutile::cuda_async::device_context::{CompiledKernel, load_module_from_bytes};
 use cutile::cuda_core::Module;
 use cutile::tile_kernel::{TileFunctionKey, contains_cuda_function, kernel_cache_slot};
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
 /// A row, and the pack that has its image.
 #[derive(Debug)]
@@ -20,11 +26,14 @@ pub(super) struct Candidate {
     pub(super) pack: Pack<'static>,
 }
 
+/// Images that are ready before they are wanted.
+const AHEAD: usize = 4;
+
 /// Puts every candidate into cutile's in-memory cache that can be served without doubt. One module
 /// an image, however many keys share it.
 pub(super) fn fill(
     device: usize,
-    candidates: Vec<Candidate>,
+    candidates: &[Candidate],
     left_out: &mut Vec<LeftOut>,
 ) -> DeviceReport {
     let machine = Machine::of_device(device);
@@ -36,66 +45,120 @@ pub(super) fn fill(
         images: 0,
         failed: Vec::new(),
     };
-    let mut validators = Vec::new();
-    let mut loaded: HashMap<[u8; 32], Result<Arc<Module>, ()>> = HashMap::new();
-    for (key, candidate) in unambiguous(&machine, candidates, left_out) {
-        if contains_cuda_function(&key) {
-            report.present += 1;
-            continue;
-        }
-        let Candidate { row, pack } = candidate;
-        let module = loaded.entry(row.image).or_insert_with(|| {
-            load(device, &pack, &row, &machine).map_err(|what| {
-                let name = row.specialization.name();
-                report.failed.push(format!("{name} for {}: {what}", machine.gpu_name));
-            })
+    // The images, in the order of the rows, and where each is among them.
+    let mut images: Vec<&Candidate> = Vec::new();
+    let mut places: HashMap<[u8; 32], usize> = HashMap::new();
+    for candidate in candidates {
+        places.entry(candidate.row.image).or_insert_with(|| {
+            images.push(candidate);
+            images.len() - 1
         });
-        let Ok(module) = module else { continue };
-        let function = match module.load_function(&row.specialization.symbol) {
-            Ok(function) => Arc::new(function),
-            Err(error) => {
-                let name = row.specialization.name();
-                report.failed.push(format!(
-                    "{name}: the image has no symbol {}: {error}",
-                    row.specialization.symbol
-                ));
-                continue;
-            }
-        };
-        let validator = match validator_of(&row.validator) {
-            Ok(validator) => Arc::new(validator),
-            Err(error) => {
-                report.failed.push(format!("{}: {error}", row.specialization.name()));
-                continue;
-            }
-        };
-        let address = Arc::as_ptr(&validator) as usize;
-        let kernel = CompiledKernel { module: Arc::clone(module), function, validator };
-        match kernel_cache_slot(&key).set((kernel, false)) {
-            Ok(()) => {
-                validators.push(address);
-                report.filled += 1;
-            }
-            // A launch on another thread was faster.
-            Err(_) => report.present += 1,
-        }
     }
+    let mut validators = Vec::new();
+    // The first are read while the keys are made: which of them are wanted is known only then.
+    with_payloads(&images, |next| {
+        let mut wanted: Vec<Vec<(TileFunctionKey, &IndexRow)>> = vec![Vec::new(); images.len()];
+        for (key, candidate) in unambiguous(&machine, candidates, left_out) {
+            if contains_cuda_function(&key) {
+                report.present += 1;
+            } else {
+                wanted[places[&candidate.row.image]].push((key, &candidate.row));
+            }
+        }
+        // Those behind the last that is wanted are not waited for.
+        let end = wanted.iter().rposition(|rows| !rows.is_empty()).map_or(0, |last| last + 1);
+        for (candidate, rows) in images.iter().zip(wanted).take(end) {
+            let payload = next();
+            if rows.is_empty() {
+                continue;
+            }
+            let module = match payload.and_then(|payload| load(device, &payload, &machine)) {
+                Ok(module) => module,
+                Err(what) => {
+                    let name = candidate.row.specialization.name();
+                    report.failed.push(format!("{name} for {}: {what}", machine.gpu_name));
+                    continue;
+                }
+            };
+            report.images += 1;
+            for (key, row) in rows {
+                match put(key, row, &module) {
+                    Ok(Some(validator)) => {
+                        validators.push(validator);
+                        report.filled += 1;
+                    }
+                    // A launch on another thread was faster.
+                    Ok(None) => report.present += 1,
+                    Err(what) => report.failed.push(what),
+                }
+            }
+        }
+    });
     watch::filled(validators);
-    report.images = loaded.values().filter(|module| module.is_ok()).count();
     report
 }
 
-/// Upstream's loader takes no length, so the image is verified first: its digest, and that its
-/// header is of the device it is loaded on.
-fn load(
-    device: usize,
-    pack: &Pack<'static>,
+type Payload = Result<Cow<'static, [u8]>, String>;
+
+/// Runs `consume` with a function that gives the payload of each candidate's image, in order.
+fn with_payloads(candidates: &[&Candidate], consume: impl FnOnce(&mut dyn FnMut() -> Payload)) {
+    let mut decoder = Decoder::new();
+    let mut payloads = candidates.iter().map(move |candidate| {
+        let entry = candidate.pack.get(&candidate.row.image);
+        let entry = entry.ok_or("its image is not in the pack; build again")?;
+        decoder.owned(&entry).map_err(|error| error.to_string())
+    });
+    // Never asked for: there is one for each.
+    let none = || Err("it was not read".to_owned());
+    if candidates.len() < 2 {
+        return consume(&mut || payloads.next().unwrap_or_else(none));
+    }
+    let (sender, receiver) = mpsc::sync_channel(AHEAD);
+    let payloads = Mutex::new(payloads);
+    let next = || payloads.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        // Dropped in here, also when `consume` panics: the thread ends with it.
+        let receiver = receiver;
+        // Where no thread is to be had, the next payload is made when it is wanted.
+        let _ = thread::Builder::new().name("cutile-embed".into()).spawn_scoped(scope, || {
+            let sender = sender;
+            while let Some(payload) = next() {
+                if sender.send(payload).is_err() {
+                    break;
+                }
+            }
+        });
+        consume(&mut || receiver.recv().ok().or_else(next).unwrap_or_else(none));
+    });
+}
+
+/// A function of a loaded module, under its key. Gives the address of its validator, and nothing
+/// where the key has a kernel.
+fn put(
+    key: TileFunctionKey,
     row: &IndexRow,
-    machine: &Machine,
-) -> Result<Arc<Module>, String> {
-    let entry = pack.get(&row.image).ok_or("its image is not in the pack; build again")?;
-    let payload = entry.payload().map_err(|error| error.to_string())?;
-    let header = EntryHeader::parse(&payload).map_err(|error| error.to_string())?;
+    module: &Arc<Module>,
+) -> Result<Option<usize>, String> {
+    let specialization = &row.specialization;
+    let function = module.load_function(&specialization.symbol).map_err(|error| {
+        let (name, symbol) = (specialization.name(), &specialization.symbol);
+        format!("{name}: the image has no symbol {symbol}: {error}")
+    })?;
+    let validator = validator_of(&row.validator)
+        .map_err(|error| format!("{}: {error}", specialization.name()))?;
+    let (module, function, validator) =
+        (Arc::clone(module), Arc::new(function), Arc::new(validator));
+    let address = Arc::as_ptr(&validator) as usize;
+    let kernel = CompiledKernel { module, function, validator };
+    let is_ours = kernel_cache_slot(&key).set((kernel, false)).is_ok();
+    Ok(is_ours.then_some(address))
+}
+
+/// Upstream's loader takes no length, so the image was verified before: its digest by the pack. Here
+/// it is that its header is of the device it is loaded on.
+fn load(device: usize, payload: &[u8], machine: &Machine) -> Result<Arc<Module>, String> {
+    // Not hashed twice: the payload was compared with its digest.
+    let header = EntryHeader::parse_verified(payload).map_err(|error| error.to_string())?;
     if header.gpu_name() != machine.gpu_name {
         return Err(format!("its image is for {}; build again", header.gpu_name()));
     }
@@ -109,15 +172,15 @@ fn load(
 /// The keys of the candidates on this machine. Left out are keys with more than one image, and
 /// kernels that this program has under the same name with another text behind it: upstream's key
 /// does not tell those apart, so neither is served.
-fn unambiguous(
+fn unambiguous<'c>(
     machine: &Machine,
-    candidates: Vec<Candidate>,
+    candidates: &'c [Candidate],
     left_out: &mut Vec<LeftOut>,
-) -> Vec<(TileFunctionKey, Candidate)> {
-    let mut order = Vec::new();
-    let mut by_key: HashMap<TileFunctionKey, Option<Candidate>> = HashMap::new();
+) -> Vec<(TileFunctionKey, &'c Candidate)> {
+    // With the place of the first of a key, so that images are loaded in the order of the rows.
+    let mut by_key: HashMap<TileFunctionKey, (usize, Option<&Candidate>)> = HashMap::new();
     let mut linked: HashMap<String, Vec<LinkedModule>> = HashMap::new();
-    for candidate in candidates {
+    for (at, candidate) in candidates.iter().enumerate() {
         let row = &candidate.row.specialization;
         let namesakes = linked.entry(row.module.clone()).or_insert_with(|| {
             if !has_namesakes(&row.module) {
@@ -143,27 +206,30 @@ fn unambiguous(
             continue;
         }
         let key = key_of(row, machine);
-        match by_key.get_mut(&key) {
-            None => {
-                order.push(key.clone());
-                by_key.insert(key, Some(candidate));
+        match by_key.entry(key) {
+            Entry::Vacant(none) => {
+                none.insert((at, Some(candidate)));
             }
-            Some(Some(known))
-                if known.row.image == candidate.row.image
-                    && known.row.validator == candidate.row.validator => {}
-            Some(known) => {
-                *known = None;
-                left_out.push(LeftOut {
-                    kernel: row.name(),
-                    reason: "two images are embedded under one key; rename one of the modules \
+            Entry::Occupied(mut known) => match known.get_mut() {
+                (_, Some(known))
+                    if known.row.image == candidate.row.image
+                        && known.row.validator == candidate.row.validator => {}
+                (_, known) => {
+                    *known = None;
+                    left_out.push(LeftOut {
+                        kernel: row.name(),
+                        reason: "two images are embedded under one key; rename one of the modules \
                              that declare it"
-                        .to_owned(),
-                });
-            }
+                            .to_owned(),
+                    });
+                }
+            },
         }
     }
-    order
+    let mut found: Vec<_> = by_key
         .into_iter()
-        .filter_map(|key| by_key.remove(&key).flatten().map(|candidate| (key, candidate)))
-        .collect()
+        .filter_map(|(key, (at, candidate))| Some((at, key, candidate?)))
+        .collect();
+    found.sort_unstable_by_key(|(at, ..)| *at);
+    found.into_iter().map(|(_, key, candidate)| (key, candidate)).collect()
 }

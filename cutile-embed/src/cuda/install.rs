@@ -2,9 +2,10 @@
 
 use super::fill::{Candidate, fill};
 use super::report::{BundleReport, BundleState, LeftOut, Report, StoreState};
-use super::{row, store, watch};
+use super::stale::{Sources, sources};
+use super::{rehearse, row, store, watch};
 use crate::bundle::{Bundle, bundles};
-use crate::index::Index;
+use crate::index::{Index, IndexRow};
 use crate::key::CODEGEN_VARIABLES;
 use crate::store::{EmbeddedJitStore, FileSystemJitStore, JitStore, Tier, TieredJitStore};
 use cutile::cuda_async::device_context::get_default_device;
@@ -13,6 +14,7 @@ use cutile::cutile_compiler::cuda_tile_runtime_utils::{
     ToolkitCapabilities, get_compiler_version, get_gpu_name,
 };
 use cutile::tile_kernel::CompileOptions;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -73,6 +75,7 @@ pub enum Disk {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Installer {
+    bundles: &'static [Bundle],
     only: Vec<String>,
     devices: Devices,
     disk: Disk,
@@ -93,6 +96,7 @@ impl Installer {
     #[must_use]
     pub fn new() -> Self {
         Self {
+            bundles: bundles(),
             only: Vec::new(),
             devices: Devices::Current,
             disk: Disk::Default,
@@ -179,6 +183,14 @@ impl Installer {
         self
     }
 
+    /// Other bundles than those of the program, for tests and benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn bundles(mut self, bundles: &'static [Bundle]) -> Self {
+        self.bundles = bundles;
+        self
+    }
+
     /// Does it.
     pub fn install(self) -> Report {
         let report = self.run();
@@ -187,7 +199,11 @@ impl Installer {
     }
 
     fn run(mut self) -> Report {
-        let mut report = Report::default();
+        let mut report = Report { rehearsal: rehearse::start_in_program(), ..Report::default() };
+        if matches!(report.rehearsal, Some(Ok(_))) {
+            // Its launches are to be compiled, and their store is there.
+            return report;
+        }
         if self.strict {
             // SAFETY: the contract of `strict`: no other thread touches the environment.
             unsafe { std::env::set_var(TILEIRAS_ENV, NO_TILEIRAS) };
@@ -200,11 +216,17 @@ impl Installer {
                 if self.record.is_some() && devices.iter().any(|id| can_compile(*id)) {
                     self.memory = false;
                 }
+                let fills = self.memory && report.overrides.is_empty();
+                // Devices of one architecture share their rows.
+                let mut by_target: HashMap<String, Vec<Candidate>> = HashMap::new();
                 for device in devices {
-                    let candidates = if self.memory && report.overrides.is_empty() {
-                        self.candidates(device, &used, &mut report.left_out)
-                    } else {
-                        Vec::new()
+                    let candidates = match fills {
+                        true => {
+                            by_target.entry(get_gpu_name(device)).or_insert_with_key(|target| {
+                                self.candidates(target, &used, &mut report.left_out)
+                            })
+                        }
+                        false => &mut Vec::new(),
                     };
                     report.devices.push(fill(device, candidates, &mut report.left_out));
                 }
@@ -212,7 +234,11 @@ impl Installer {
             Err(why) => report.no_device = Some(why),
         }
         report.left_out.dedup();
-        report.store = self.install_store(&used);
+        // Where nothing can be launched nothing asks a store, and to look for its folder is to open
+        // files.
+        if has_device() {
+            report.store = self.install_store(&used);
+        }
         if let Some(path) = &self.record {
             report.recording = Some(match watch::record_to(path) {
                 Ok(()) => Ok(path.clone()),
@@ -224,7 +250,7 @@ impl Installer {
 
     fn read_bundles(&self, report: &mut Report) -> Vec<(&'static Bundle, Index<'static>)> {
         let mut used = Vec::new();
-        for bundle in bundles() {
+        for bundle in self.bundles {
             let mut row = BundleReport {
                 package: String::new(),
                 targets: Vec::new(),
@@ -282,19 +308,18 @@ impl Installer {
 
     fn candidates(
         &self,
-        device: usize,
+        target: &str,
         used: &[(&'static Bundle, Index<'static>)],
         left_out: &mut Vec<LeftOut>,
     ) -> Vec<Candidate> {
-        let target = get_gpu_name(device);
         let mut candidates = Vec::new();
         for (bundle, index) in used {
-            let Some(section) = index.target(&target) else { continue };
+            let Some(section) = index.target(target) else { continue };
             let unreadable = |what: String| LeftOut {
                 kernel: format!("{} for {target}", index.package),
                 reason: what,
             };
-            let pack = match bundle.images(&target) {
+            let pack = match bundle.images(target) {
                 Some(Ok(pack)) => pack,
                 Some(Err(error)) => {
                     left_out.push(unreadable(error.to_string()));
@@ -309,6 +334,7 @@ impl Installer {
                 Ok(rows) => candidates.extend(
                     rows.into_iter()
                         .filter(|row| self.wanted(&row.specialization))
+                        .filter(|row| !index.prebuilt || is_current(row, index.package, left_out))
                         .map(|row| Candidate { row, pack }),
                 ),
                 Err(error) => left_out.push(unreadable(error.to_string())),
@@ -332,14 +358,17 @@ impl Installer {
             return StoreState::Foreign;
         }
         let mut tiers = Vec::new();
-        let packs: Vec<_> = used
+        let packs: Vec<(&'static Bundle, &'static str)> = used
             .iter()
-            .flat_map(|(bundle, index)| {
-                index.targets.iter().filter_map(|target| bundle.images(target.target)?.ok())
-            })
+            .flat_map(|(bundle, index)| index.targets.iter().map(|target| (*bundle, target.target)))
             .collect();
         if !packs.is_empty() {
-            let embedded: Arc<dyn JitStore> = Arc::new(EmbeddedJitStore::new(packs));
+            // A pack that cannot be read is passed over: that of a device is in the report.
+            let read = move || {
+                let packs = packs.iter();
+                packs.filter_map(|(bundle, target)| bundle.images(target)?.ok()).collect()
+            };
+            let embedded: Arc<dyn JitStore> = Arc::new(EmbeddedJitStore::on_demand(read));
             tiers.push(Tier::read_only(store::EMBEDDED_TIER, embedded));
         }
         let opened = match &self.disk {
@@ -364,6 +393,22 @@ impl Installer {
         }
         StoreState::Installed { disk, refused }
     }
+}
+
+/// Whether a prebuilt row is as the program's sources are. Where it is not, it is left out.
+fn is_current(row: &IndexRow, package: &str, left_out: &mut Vec<LeftOut>) -> bool {
+    match sources(&row.specialization, package) {
+        Sources::Same => true,
+        Sources::NotLinked => false,
+        Sources::Stale(reason) => {
+            left_out.push(LeftOut { kernel: row.specialization.name(), reason });
+            false
+        }
+    }
+}
+
+fn has_device() -> bool {
+    sys::is_cuda_driver_available() && Context::device_count().is_ok_and(|count| count > 0)
 }
 
 /// What the latest call of `install` found.

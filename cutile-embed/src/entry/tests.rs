@@ -51,6 +51,17 @@ fn what_is_returned_lies_in_the_entry() {
 }
 
 #[test]
+fn what_was_verified_before_is_not_hashed_again() {
+    let mut entry = entry();
+    assert_eq!(EntryHeader::parse_verified(&entry), EntryHeader::parse(&entry));
+    let last = entry.len() - 1;
+    entry[last] ^= 1;
+    assert_eq!(EntryHeader::parse(&entry), Err(EntryError::Digest));
+    assert!(EntryHeader::parse_verified(&entry).is_ok());
+    assert_eq!(EntryHeader::parse_verified(&entry[..last]), Err(EntryError::Length));
+}
+
+#[test]
 fn each_fault_is_named() {
     let entry = entry();
     let edited = |at: usize, byte: u8| {

@@ -192,8 +192,23 @@ fn a_forged_index_is_refused() {
         malformed(forged(|index| index[last + 40] -= 1)),
         "it does not end with its last entry"
     );
-    assert_eq!(malformed(forged(|index| index[52] = 1)), "reserved bytes are not 0");
-    assert_eq!(malformed(forged(|index| index[55] = 1)), "reserved bytes are not 0");
+    let raw = "a raw entry has a plain length";
+    assert_eq!(malformed(forged(|index| index[52] = 1)), raw);
+    assert_eq!(malformed(forged(|index| index[55] = 1)), raw);
+    // Codec 1: longer than what is stored, 3 bytes here, and no longer than the bound.
+    let compressed = |plain: u32| {
+        forged(|index| {
+            index[48] = 1;
+            index[52..56].copy_from_slice(&plain.to_le_bytes());
+        })
+    };
+    let longest = u32::try_from(MAX_PLAIN_LEN).unwrap();
+    for plain in [0, 3, longest + 1, u32::MAX] {
+        assert_eq!(malformed(compressed(plain)), "a plain length is out of range", "{plain}");
+    }
+    for plain in [4, longest] {
+        assert!(Pack::parse(&compressed(plain)).is_ok(), "{plain}");
+    }
     assert!(Pack::parse(&forged(|_| {})).is_ok());
 }
 
@@ -235,12 +250,14 @@ fn a_file_full_of_magics_is_searched_once() {
 
 #[test]
 fn a_codec_of_another_build_is_named_after_the_digest_was_checked() {
-    let bytes = forged(|index| index[48] = 1);
+    let bytes = forged(|index| index[48] = 7);
     let entry = Pack::parse(&bytes).unwrap().get(&[1; 32]).unwrap();
-    assert_eq!(entry.codec, 1);
-    assert_eq!(entry.payload(), Err(PackError::Codec(1)));
+    assert_eq!(entry.codec, 7);
+    assert_eq!(entry.payload(), Err(PackError::Codec(7)));
+    assert_eq!(Decoder::new().payload(&entry), Err(PackError::Codec(7)));
+    assert_eq!(entry.unchecked(), None);
     let bytes = forged(|index| {
-        index[48] = 1;
+        index[48] = 7;
         index[56] ^= 1;
     });
     let entry = Pack::parse(&bytes).unwrap().get(&[1; 32]).unwrap();
@@ -252,6 +269,30 @@ fn a_payload_is_not_copied() {
     let bytes = pack(&ENTRIES);
     let entry = Pack::parse(&bytes).unwrap().get(&[1; 32]).unwrap();
     assert!(matches!(entry.payload(), Ok(Cow::Borrowed(_))));
+    let mut decoder = Decoder::new();
+    assert_eq!(decoder.payload(&entry).unwrap().as_ptr(), entry.stored.as_ptr());
+}
+
+#[test]
+fn a_lookup_among_10_000_compares_at_most_16_keys() {
+    let key = |n: u32| <[u8; 32]>::from(Sha256::digest(n.to_le_bytes()));
+    let mut writer = PackWriter::new("crate", "1.0.0");
+    for n in 0..10_000u32 {
+        writer.insert(key(n), n.to_le_bytes().to_vec()).unwrap();
+    }
+    let bytes = writer.finish();
+    let pack = Pack::parse(&bytes).unwrap();
+    // What is there, and what is not.
+    for n in (0..20_000).step_by(7) {
+        let mut compared = 0;
+        let found = pack.find(|found| {
+            compared += 1;
+            found.cmp(&key(n))
+        });
+        assert!(compared <= 16, "{compared}");
+        assert_eq!(found.map(|entry| entry.stored), (n < 10_000).then_some(&n.to_le_bytes()[..]));
+        assert_eq!(found, pack.get(&key(n)));
+    }
 }
 
 #[test]
@@ -262,7 +303,8 @@ fn each_fault_says_what_was_found_and_what_to_do() {
         (PackError::Version(7), ["version 7", "one version of cutile-build and cutile-embed"]),
         (PackError::Damaged, ["index", "build again"]),
         (PackError::DamagedEntry([7; 32]), [&key, "build again"]),
-        (PackError::Codec(1), ["codec 1", "one version of cutile-build and cutile-embed"]),
+        (PackError::Codec(7), ["codec 7", "one version of cutile-build and cutile-embed"]),
+        (PackError::Frame([7; 32]), [&key, "build again"]),
         (PackError::Conflict([7; 32]), [&key, "two different payloads"]),
     ];
     for (error, parts) in texts {
@@ -277,3 +319,6 @@ fn long_names_are_cut_between_letters() {
     let bytes = PackWriter::new(&"ä".repeat(40_000), "1").finish();
     assert_eq!(Pack::parse(&bytes).unwrap().package(), "ä".repeat(32_767));
 }
+
+#[cfg(feature = "zstd")]
+mod compressed;

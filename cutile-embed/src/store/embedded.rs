@@ -4,18 +4,27 @@ use super::JitStore;
 use crate::key::key_bytes;
 use crate::pack::Pack;
 use std::collections::HashSet;
+use std::fmt;
 use std::io;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// A read-only [`JitStore`] over packs.
 ///
 /// `delete` hides a key from this process, which is what upstream asks for when the driver rejects
 /// an image; nothing is written. `put` is an error: put it behind a
 /// [`TieredJitStore`](super::TieredJitStore).
-#[derive(Debug)]
 pub struct EmbeddedJitStore {
-    packs: Vec<Pack<'static>>,
+    packs: LazyLock<Vec<Pack<'static>>, Read>,
     hidden: RwLock<Hidden>,
+}
+
+type Read = Box<dyn FnOnce() -> Vec<Pack<'static>> + Send>;
+
+impl fmt::Debug for EmbeddedJitStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Packs that nobody asked for yet are not read for this.
+        f.debug_struct("EmbeddedJitStore").field("hidden", &self.hidden).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -28,7 +37,14 @@ impl EmbeddedJitStore {
     /// A store over `packs`. Of equal keys the first pack's is served: keys are of contents, so
     /// they do not differ.
     pub fn new(packs: impl IntoIterator<Item = Pack<'static>>) -> Self {
-        Self { packs: packs.into_iter().collect(), hidden: RwLock::default() }
+        let packs: Vec<_> = packs.into_iter().collect();
+        Self::on_demand(move || packs)
+    }
+
+    /// A store over the packs that `read` gives when the first key is looked up. To parse a pack is
+    /// to hash its index, and a program whose kernels were all put into memory never asks.
+    pub fn on_demand(read: impl FnOnce() -> Vec<Pack<'static>> + Send + 'static) -> Self {
+        Self { packs: LazyLock::new(Box::new(read)), hidden: RwLock::default() }
     }
 
     fn is_hidden(&self, key: &[u8; 32]) -> bool {

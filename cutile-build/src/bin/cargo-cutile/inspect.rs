@@ -25,10 +25,11 @@ divisible by, one a dimension; behind an integer, what the integer is.
 Keys of --json (schema 1): file, bytes, unreadable[] {part, offset, why},
 bundles[] {package, version, cutile, codegen, skipped, toolkit, index,
 manifest, left_out[], targets[] {target, kernels, images, bytes, pack},
-kernels[] {kernel, words, images[] {target, key, bytes, offset}, and the
-members of a row of the manifest}, shaders[] {path, entry_points[],
-artifacts[] {kind, key, bytes, offset}}}. index, manifest and pack are
-{offset, bytes} or null. Offsets count from the start of the file.";
+kernels[] {kernel, words, images[] {target, key, bytes, offset, stored,
+codec}, and the members of a row of the manifest}, shaders[] {path,
+entry_points[], artifacts[] {kind, key, bytes, offset}}}. index, manifest
+and pack are {offset, bytes} or null. Offsets count from the start of the
+file. bytes of an image are its cubin's; stored are those that it takes.";
 
 /// Arguments of `inspect`.
 #[derive(Debug, Args)]

@@ -231,8 +231,9 @@ fn images(
     targets.into_iter().filter_map(diff).collect()
 }
 
-fn cubin<'b>(image: Option<&EmbeddedImage<'b>>) -> Option<&'b [u8]> {
-    image?.entry.as_ref().map(|(_, entry)| cubin_of(entry.stored))
+fn cubin(image: Option<&EmbeddedImage<'_>>) -> Option<Vec<u8>> {
+    let (_, entry) = image?.entry.as_ref()?;
+    entry.unchecked().map(|payload| cubin_of(&payload).to_vec())
 }
 
 fn shader_rows<'b>(bundle: Option<&&'b EmbeddedBundle<'_>>) -> &'b [ShaderRow] {

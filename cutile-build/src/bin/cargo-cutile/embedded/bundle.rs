@@ -79,7 +79,10 @@ impl<'a> Embedded<'a> {
                 name: pack.part.package().to_owned(),
                 version: pack.part.version().to_owned(),
             };
-            let is_shaders = pack.part.entries().any(|entry| is_shader_entry(entry.stored));
+            let is_shaders = pack
+                .part
+                .entries()
+                .any(|entry| entry.unchecked().is_some_and(|payload| is_shader_entry(&payload)));
             if is_shaders {
                 let home = nearest(&bundles, &package, pack.offset, |bundle| {
                     (0, bundle.shaders.is_empty())
@@ -88,6 +91,7 @@ impl<'a> Embedded<'a> {
                 continue;
             }
             let target = target_of(&pack.part);
+            let target = target.as_deref();
             let home = nearest(&bundles, &package, pack.offset, |bundle| {
                 let slot = bundle.slot(&pack.part, target);
                 slot.map_or((0, false), |at| {
@@ -112,7 +116,7 @@ impl<'a> EmbeddedBundle<'a> {
         };
         let targets = index.part.targets.iter().map(|target| EmbeddedTarget {
             name: target.target.to_owned(),
-            rows: target.rows().map_err(|error| error.to_string()),
+            rows: target.rows_exact().map_err(|error| error.to_string()),
             in_index: true,
             pack: None,
         });
@@ -188,12 +192,13 @@ fn shared(target: &EmbeddedTarget<'_>, pack: &Pack<'_>) -> usize {
 }
 
 /// The target that the first readable entry of a pack names. Nothing of it is checked here.
-fn target_of<'a>(pack: &Pack<'a>) -> Option<&'a str> {
+fn target_of(pack: &Pack<'_>) -> Option<String> {
     pack.entries().find_map(|entry| {
-        let len = u16::from_le_bytes(*entry.stored.get(80..82)?.first_chunk()?);
-        let name = entry.stored.get(ENTRY_HEADER_LEN..)?.get(..len.into())?;
+        let payload = entry.unchecked()?;
+        let len = u16::from_le_bytes(*payload.get(80..82)?.first_chunk()?);
+        let name = payload.get(ENTRY_HEADER_LEN..)?.get(..len.into())?;
         let name = std::str::from_utf8(name).ok()?;
-        number(name).map(|_| name)
+        number(name).map(|_| name.to_owned())
     })
 }
 

@@ -89,7 +89,8 @@ impl Plan {
         let mut sections = Vec::new();
         let mut rows: BTreeMap<&Specialization, BTreeMap<String, ImageRow>> = BTreeMap::new();
         for target in &self.targets {
-            let mut pack = PackWriter::new(name, version);
+            // As a build does; shaders are stored raw.
+            let mut pack = PackWriter::new(name, version).compress(3);
             let mut index = Vec::new();
             for kernel in &self.kernels {
                 let mut image = Image::of(name, kernel, target);
@@ -126,6 +127,7 @@ impl Plan {
             package_version: version,
             cutile: "0.5.0",
             codegen: CODEGEN,
+            prebuilt: false,
             skipped: None,
             kernels: u32::try_from(self.kernels.len()).unwrap(),
             targets: sections

@@ -38,10 +38,13 @@ impl<'b> EmbeddedKernel<'b> {
 }
 
 impl EmbeddedImage<'_> {
-    /// Length of the cubin as the header of the entry says it; of what is no entry, of all of it.
+    /// Length of the cubin as the header of the entry says it; of what is no entry, of all of it. Not
+    /// what it takes in the file, where it may be compressed.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.entry.as_ref().map_or(0, |(_, entry)| cubin_of(entry.stored).len() as u64)
+        let Some((_, entry)) = &self.entry else { return 0 };
+        let len = entry.unchecked().map_or(entry.plain_len, |payload| cubin_of(&payload).len());
+        len as u64
     }
 }
 
@@ -113,9 +116,11 @@ mod tests {
             assert_eq!(kernel.images.keys().copied().collect::<Vec<_>>(), ["sm_80", "sm_90"]);
             for image in kernel.images.values() {
                 let (offset, entry) = image.entry.as_ref().unwrap();
-                assert_eq!(&bytes[*offset..*offset + 11], b"CUTILECUBIN");
-                assert_eq!(image.bytes(), super::cubin_of(entry.stored).len() as u64);
-                assert!(super::cubin_of(entry.stored).starts_with(b"\x7fELF"));
+                assert!(bytes[*offset..].starts_with(entry.stored));
+                let payload = entry.payload().unwrap();
+                assert!(payload.starts_with(b"CUTILECUBIN"));
+                assert_eq!(image.bytes(), super::cubin_of(&payload).len() as u64);
+                assert!(super::cubin_of(&payload).starts_with(b"\x7fELF"));
             }
         }
     }

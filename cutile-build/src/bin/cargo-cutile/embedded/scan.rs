@@ -139,7 +139,7 @@ fn read_index(bytes: &[u8]) -> Read<Index<'_>, IndexError> {
     let Some(end) = end else {
         return Some(Err(IndexError::Malformed("it is cut short")));
     };
-    Some(Index::parse(&bytes[..end]).map(|index| (index, end)))
+    Some(Index::parse_exact(&bytes[..end]).map(|index| (index, end)))
 }
 
 /// `None` for other JSON that starts alike.

@@ -69,10 +69,21 @@ fn kernel(kernel: &EmbeddedKernel<'_>) -> Value {
             "key": key_text(&image.key),
             "bytes": image.entry.as_ref().map(|_| image.bytes()),
             "offset": image.entry.as_ref().map(|(offset, _)| offset),
+            "stored": image.entry.as_ref().map(|(_, entry)| entry.stored.len()),
+            "codec": image.entry.as_ref().map(|(_, entry)| codec(entry.codec)),
         })
     });
     value["images"] = images.collect();
     value
+}
+
+/// The name of a codec of a pack; of one that this version does not know, its number.
+fn codec(codec: u32) -> Value {
+    match codec {
+        0 => "raw".into(),
+        1 => "zstd".into(),
+        other => other.into(),
+    }
 }
 
 fn shaders(bundle: &EmbeddedBundle<'_>, rows: &[ShaderRow]) -> Value {

@@ -170,7 +170,7 @@ fn a_flipped_byte_inside_an_image_names_its_kernel_and_target() {
         for (target, image) in &kernel.images {
             let (offset, entry) = image.entry.as_ref().unwrap();
             let mut damaged = bytes.clone();
-            damaged[offset + entry.stored.len() - 300] ^= 0x10;
+            damaged[offset + entry.stored.len() / 2] ^= 0x10;
             let verdict = verdict(&damaged);
             let problems: Vec<_> = verdict.problems().collect();
             assert_eq!(problems.len(), 1, "{problems:#?}");
