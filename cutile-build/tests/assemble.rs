@@ -5,6 +5,7 @@ use cutile_build::assemble::{
     Assembler, Job, JobError, JobErrorKind, Outcomes, Pool, PoolOptions, Progress, Report,
     check_cubin, entry_symbols, has_function,
 };
+use cutile_build::events::{Event, Events, JobOutcome, Line, make_folder};
 use cutile_embed::store::{FileSystemJitStore, JitStore};
 use sha2::{Digest, Sha256};
 use std::error::Error;
@@ -533,4 +534,52 @@ fn a_pool_that_is_dropped_kills_what_runs() {
     // It would wait 10 minutes if it did not kill.
     drop(pool);
     assert_eq!(fs::read_dir(fake.path("scratch")).unwrap().count(), 0);
+}
+
+/// What the pool said of these jobs, without the first line.
+fn said(fake: &Fake, folder: &str, jobs: impl IntoIterator<Item = Job>) -> Vec<Event> {
+    let folder = fake.path(folder);
+    make_folder(&folder, false).unwrap();
+    let mut options = fake.options();
+    options.events = Events::begin(&folder, "app", "0.1.0");
+    fake.run_with(options, jobs);
+    let file = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(file).unwrap();
+    text.lines().skip(1).map(|line| serde_json::from_str::<Line>(line).unwrap().event).collect()
+}
+
+#[test]
+fn each_job_is_told_of_with_its_outcome() {
+    let fake = Fake::new();
+    let bytes = elf(&["gemm_entry"]).len() as u64;
+    let outcomes = |events: &[Event]| -> Vec<JobOutcome> {
+        let mut outcomes: Vec<JobOutcome> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::JobEnded { outcome, .. } => Some(outcome.clone()),
+                _ => None,
+            })
+            .collect();
+        outcomes.sort_by_key(|outcome| format!("{outcome:?}"));
+        outcomes
+    };
+    let count = |events: &[Event], is: fn(&Event) -> bool| events.iter().filter(|e| is(e)).count();
+    let started = |event: &Event| matches!(event, Event::JobStarted { slot: 0..4, .. });
+    let queued =
+        |event: &Event| matches!(event, Event::JobQueued { target, .. } if target == "sm_90");
+
+    let cold = said(&fake, "cold", [job("sm_90", "a"), job("sm_90", "a"), job("sm_90", "fail")]);
+    assert_eq!((count(&cold, queued), count(&cold, started)), (2, 2), "{cold:?}");
+    let [JobOutcome::Compiled { bytes: compiled }, JobOutcome::Failed { what }] =
+        &outcomes(&cold)[..]
+    else {
+        panic!("{cold:?}")
+    };
+    assert_eq!(*compiled, bytes);
+    assert!(what.contains("exit status 3") && what.contains("failed to compile"), "{what}");
+
+    // What needs no process starts none, and says so.
+    let warm = said(&fake, "warm", [job("sm_90", "a")]);
+    assert_eq!((count(&warm, queued), count(&warm, started)), (1, 0), "{warm:?}");
+    assert_eq!(outcomes(&warm), [JobOutcome::Cached { bytes }]);
 }

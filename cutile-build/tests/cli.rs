@@ -1,6 +1,9 @@
 //! The command, as a process, on a small crate with a toolkit whose programs only answer.
 #![cfg(all(feature = "cli", unix))]
 
+#[path = "cli/report.rs"]
+mod report;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;

@@ -25,6 +25,7 @@ pub use os::inherited_jobserver;
 pub use pool::{Pool, Report};
 
 use crate::environment::BuildEnv;
+use crate::events::Events;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -144,6 +145,8 @@ pub struct PoolOptions {
     pub progress_after: Duration,
     /// Default: 15 seconds.
     pub progress_every: Duration,
+    /// Who is told of each job. Default: nobody.
+    pub events: Events,
 }
 
 impl fmt::Debug for PoolOptions {
@@ -175,6 +178,7 @@ impl PoolOptions {
             progress: None,
             progress_after: Duration::from_secs(60),
             progress_every: Duration::from_secs(15),
+            events: Events::default(),
         }
     }
 

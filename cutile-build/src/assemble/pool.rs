@@ -4,6 +4,7 @@ use super::cache::{BuildCache, JobLock, Patience, Turn};
 use super::error::{JobError, JobErrorKind};
 use super::limits::worker_count;
 use super::{Assembled, Assembler, Job, Outcomes, PoolOptions, Progress, hex, job};
+use crate::events::{Event, JobOutcome};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -116,16 +117,16 @@ impl Pool {
         }
         let job = Arc::new(job);
         state.submitted.insert(job.digest, Arc::clone(&job));
+        let Shared { options, .. } = &*self.shared;
+        options.events.say(Event::JobQueued { job: hex(&job.digest), target: job.gpu.clone() });
         let now = Instant::now();
         let patience = Patience::default();
         state.queue.push_back(Pending { job, not_before: now, patience });
-        let Shared { options, .. } = &*self.shared;
         if state.workers < worker_count(options.jobs, options.memory) {
+            let slot = state.workers;
             state.workers += 1;
-            // The first runs on the token that the build script has from the start.
-            let needs_token = state.workers > 1;
             let shared = Arc::clone(&self.shared);
-            let thread = std::thread::spawn(move || shared.work(needs_token));
+            let thread = std::thread::spawn(move || shared.work(slot));
             self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
         drop(state);
@@ -172,6 +173,15 @@ impl Drop for Pool {
     }
 }
 
+/// An outcome as the command is told of it: without what it could not show.
+fn told(outcome: &Result<(Vec<u8>, bool), JobError>) -> JobOutcome {
+    match outcome {
+        Ok((cubin, true)) => JobOutcome::Cached { bytes: cubin.len() as u64 },
+        Ok((cubin, false)) => JobOutcome::Compiled { bytes: cubin.len() as u64 },
+        Err(error) => JobOutcome::Failed { what: error.to_string() },
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -181,7 +191,9 @@ impl Shared {
         JobError::new(kind, String::new(), job, &self.assembler, &self.options.keep)
     }
 
-    fn work(&self, needs_token: bool) {
+    fn work(&self, slot: usize) {
+        // The first runs on the token that the build script has from the start.
+        let needs_token = slot > 0;
         while self.wait_for_work() {
             let _token = match &self.options.jobserver {
                 Some(jobserver) if needs_token => match jobserver.try_acquire() {
@@ -195,7 +207,7 @@ impl Shared {
                 _ => None,
             };
             if let Some(pending) = self.take() {
-                self.process(pending);
+                self.process(pending, slot);
             }
         }
     }
@@ -231,10 +243,10 @@ impl Shared {
         Some(pending)
     }
 
-    fn process(&self, mut pending: Pending) {
+    fn process(&self, mut pending: Pending, slot: usize) {
         let start = Instant::now();
         let outcome = match &self.cache {
-            None => self.compile(&pending.job, None),
+            None => self.compile(&pending.job, slot, None),
             Some(cache) => {
                 let key = cache.key(&pending.job);
                 let cached = |shared: &Self| {
@@ -248,13 +260,18 @@ impl Shared {
                         // Whoever had the turn before may have stored it in between.
                         Turn::Ours(lock) => match cached(self) {
                             Some(cubin) => hit(cubin),
-                            None => self.compile_into(cache, &key, &pending.job, Some(lock)),
+                            None => {
+                                let lock = Some(lock);
+                                self.compile_into(cache, &key, &pending.job, slot, lock)
+                            }
                         },
-                        Turn::Unknown => self.compile_into(cache, &key, &pending.job, None),
+                        Turn::Unknown => self.compile_into(cache, &key, &pending.job, slot, None),
                     },
                 }
             }
         };
+        let job = hex(&pending.job.digest);
+        self.options.events.say(Event::JobEnded { job, slot, outcome: told(&outcome) });
         let mut state = self.state();
         state.running.remove(&pending.job.digest);
         let seconds = start.elapsed().as_secs_f64();
@@ -275,9 +292,10 @@ impl Shared {
         cache: &BuildCache,
         key: &[u8; 32],
         job: &Job,
+        slot: usize,
         mut lock: Option<JobLock>,
     ) -> Result<(Vec<u8>, bool), JobError> {
-        let outcome = self.compile(job, lock.as_mut());
+        let outcome = self.compile(job, slot, lock.as_mut());
         if let Ok((cubin, _)) = &outcome
             && let Err(error) = cache.put(key, cubin)
         {
@@ -289,8 +307,10 @@ impl Shared {
     fn compile(
         &self,
         job: &Job,
+        slot: usize,
         mut lock: Option<&mut JobLock>,
     ) -> Result<(Vec<u8>, bool), JobError> {
+        self.options.events.say(Event::JobStarted { job: hex(&job.digest), slot });
         self.state().processes += 1;
         let mut tick = || {
             if let Some(lock) = &mut lock {

@@ -19,6 +19,11 @@ impl Paint {
         Self(Self::wanted(environ) && io::stdout().is_terminal())
     }
 
+    /// The same for what goes to the standard error.
+    pub(crate) fn for_stderr(environ: &Environ) -> Self {
+        Self(Self::wanted(environ) && io::stderr().is_terminal())
+    }
+
     fn wanted(environ: &Environ) -> bool {
         environ.get("NO_COLOR").is_none() && environ.get("TERM").is_none_or(|term| term != "dumb")
     }
@@ -29,6 +34,16 @@ impl Paint {
 
     pub(crate) fn bold(self, text: &str) -> String {
         self.with("1", text)
+    }
+
+    /// As cargo paints the name of what it does.
+    pub(crate) fn bold_cyan(self, text: &str) -> String {
+        self.with("1;36", text)
+    }
+
+    /// As cargo paints the name of what it did.
+    pub(crate) fn bold_green(self, text: &str) -> String {
+        self.with("1;32", text)
     }
 
     pub(crate) fn dim(self, text: &str) -> String {

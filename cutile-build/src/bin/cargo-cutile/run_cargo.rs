@@ -1,6 +1,7 @@
 //! A passed-through cargo command.
 
 use crate::args::Cli;
+use crate::build::{Asked, Watch};
 use crate::choice::{Choice, Libclang};
 use crate::environ::Environ;
 use crate::failure::Failure;
@@ -43,6 +44,8 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     let name = arguments.first().and_then(|name| name.to_str()).unwrap_or_default();
     let compiles = !WITHOUT_TOOLKIT.contains(&name);
+    let asked = Asked::of(arguments, compiles)?;
+    let arguments = &asked.arguments[..];
     let its = RunArguments::of(arguments);
     let mut cargo = Command::new(environ.cargo());
     if cli.offline {
@@ -59,6 +62,7 @@ pub(crate) fn run(
         return finish(&mut cargo, environ);
     }
 
+    let watch = Watch::wanted(&asked, environ)?;
     let dot = DotCutile::locate(environ, its.manifest.as_ref().map(|path| path.as_os_str()))?;
     let offline = cli.offline || environ.offline() || asks_offline(arguments);
     let choice = toolkit_for(environ, &dot, offline)?;
@@ -79,11 +83,25 @@ pub(crate) fn run(
     if let Some(targets) = cli.virtual_gpu.as_ref().or(by_itself.as_ref()) {
         cargo.envs(virtual_gpu::environment(environ, &dot, targets)?);
     }
-    let Some(target) = by_itself else { return finish(&mut cargo, environ) };
+    let Some(target) = by_itself else { return run_or_become(watch, &mut cargo, environ) };
     eprintln!("{}", virtual_gpu::banner(&target));
-    let status = cargo.status().map_err(|error| not_run(environ, &error))?;
+    let ended = match watch {
+        Some(watch) => watch.run(&mut cargo, environ),
+        None => cargo.status().map(code).map_err(|error| not_run(environ, &error)),
+    };
     eprintln!("{}", virtual_gpu::banner(&target));
-    Ok(code(status))
+    ended
+}
+
+fn run_or_become(
+    watch: Option<Watch>,
+    cargo: &mut Command,
+    environ: &Environ,
+) -> Result<ExitCode, Failure> {
+    match watch {
+        Some(watch) => watch.run(cargo, environ),
+        None => finish(cargo, environ),
+    }
 }
 
 /// The toolkit and libclang, installed where there are none.
@@ -129,7 +147,7 @@ fn finish(cargo: &mut Command, environ: &Environ) -> Result<ExitCode, Failure> {
     cargo.status().map(code).map_err(|error| not_run(environ, &error))
 }
 
-fn not_run(environ: &Environ, error: &std::io::Error) -> Failure {
+pub(crate) fn not_run(environ: &Environ, error: &std::io::Error) -> Failure {
     Failure(format!("{} does not run: {error}", environ.cargo().to_string_lossy()))
 }
 
