@@ -3,15 +3,17 @@
 use crate::bundle::{self, Contents, Shaders, Written};
 use crate::environment::{BuildEnv, RERUN_IF_ENV_CHANGED};
 use crate::error::BuildError;
+use crate::events::{Event, Events};
 #[cfg(feature = "cuda")]
 use crate::kernels;
 use crate::package::MetadataConfig;
+use crate::prebuilt;
 #[cfg(feature = "cuda")]
 use crate::rehearsal::{self, Warmup};
 #[cfg(feature = "wgsl")]
 use crate::shader::{Declared, Generate, ShaderOptions, shader_options};
 #[cfg(feature = "cuda")]
-use crate::toolkit::SearchPlaces;
+use crate::toolkit::{SearchPlaces, Toolkit, ToolkitError};
 use std::fmt;
 
 /// Compiles the kernels and shaders of the crate whose build script this is, for [`embed!`].
@@ -31,6 +33,9 @@ cutile_build::Builder::from_metadata().warmup(\"app\", kernels::warmup).build();
 /// Kernels are compiled where there is a warm-up, or `targets` are named; they need a toolkit. A
 /// crate with shaders only needs neither, and no CUDA header either where it turns the feature
 /// `cuda` of this crate off.
+///
+/// A crate that ships the folder `prebuilt`, see `cargo cutile prebuild`, needs no toolkit either.
+/// Where there is one, and warm-ups, only what is stale in the folder is compiled.
 ///
 /// `CUTILE_BUILD=skip`, and a build on docs.rs, leave the kernels out. Shaders need nothing that
 /// could be missing there, so they are checked and lowered all the same.
@@ -235,7 +240,10 @@ impl Builder {
     ///
     /// As there.
     pub fn try_build_with(self, env: &BuildEnv) -> Result<(), BuildError> {
-        let result = self.run(env);
+        let events = Events::of_script(env);
+        let result = self.run(env, &events);
+        let error = result.as_ref().err().map(ToString::to_string);
+        events.say(Event::ScriptEnded { error });
         if result.is_err()
             && let Err(error) = bundle::discard(env.out_dir())
         {
@@ -244,7 +252,7 @@ impl Builder {
         result
     }
 
-    fn run(&self, env: &BuildEnv) -> Result<(), BuildError> {
+    fn run(&self, env: &BuildEnv, events: &Events) -> Result<(), BuildError> {
         print_reruns();
         let metadata = MetadataConfig::read(env)?;
         // First: they take no time, and what is wrong with them is known before a kernel is
@@ -253,6 +261,15 @@ impl Builder {
         let (mut contents, processes) = self.kernels(env, &metadata, &shaders)?;
         contents.shaders = shaders;
         let written = bundle::write(&env.out_dir().join("cutile"), &contents)?;
+        events.say(Event::Bundle {
+            specializations: written.kernels,
+            images: written.images,
+            bytes: written.bytes,
+            shaders: written.shaders,
+        });
+        if let Some(reason) = &contents.skipped {
+            events.say(Event::Skipped { reason: reason.clone() });
+        }
         eprintln!("{}", Summary { contents: &contents, written, processes });
         Ok(())
     }
@@ -300,19 +317,33 @@ impl Builder {
         metadata: &MetadataConfig,
         shaders: &Shaders,
     ) -> Result<(Contents, Option<usize>), BuildError> {
+        let launches = !self.warmups.is_empty() || !self.kernels.replay.is_empty();
+        let targets = self.kernels.targets.as_deref();
         // Targets in the environment are for the crates of a workspace that have kernels.
-        let asked_for = !self.warmups.is_empty()
-            || !self.kernels.replay.is_empty()
-            || self.kernels.targets.is_some()
-            || metadata.targets().is_some();
-        if !asked_for && !shaders.rows.is_empty() {
+        let has_targets = targets.is_some() || metadata.targets().is_some();
+        let prebuilt = prebuilt::find(env)?;
+        if !launches && !has_targets && prebuilt.is_none() && !shaders.rows.is_empty() {
             return Ok((Contents::without_kernels(env.package()), None));
         }
         SearchPlaces::variables().into_iter().for_each(rerun_if_env_changed);
         if let Some(reason) = env.skip_reason() {
             return Ok((kernels::skipped(env, &reason)?, None));
         }
-        let (contents, processes) = kernels::build(env, metadata, &self.kernels)?;
+        if let Some(prebuilt) = prebuilt.as_ref().filter(|_| !launches) {
+            return Ok((prebuilt::embed(env, metadata, prebuilt, targets)?, None));
+        }
+        if !launches && env.ignore_prebuilt && prebuilt::is_there(env) {
+            return Err(BuildError::NoWarmUps { package: env.package_name.clone() });
+        }
+        let toolkit = match (Toolkit::find(&SearchPlaces::from_env()), &prebuilt) {
+            (Ok(toolkit), _) => toolkit,
+            (Err(ToolkitError::Missing { .. }), Some(prebuilt)) => {
+                return Ok((prebuilt::embed(env, metadata, prebuilt, targets)?, None));
+            }
+            (Err(error), _) => return Err(error.into()),
+        };
+        let (contents, processes) =
+            kernels::build(env, metadata, &self.kernels, &toolkit, prebuilt.as_ref())?;
         Ok((contents, Some(processes)))
     }
 
@@ -323,12 +354,20 @@ impl Builder {
         metadata: &MetadataConfig,
         shaders: &Shaders,
     ) -> Result<(Contents, Option<usize>), BuildError> {
-        if shaders.rows.is_empty() {
+        if let Some(prebuilt) = prebuilt::find(env)? {
+            return Ok((prebuilt::embed(env, metadata, &prebuilt, None)?, None));
+        }
+        let skipped = env.skip_reason();
+        if env.ignore_prebuilt && prebuilt::is_there(env) && skipped.is_none() {
+            return Err(BuildError::NoWarmUps { package: env.package_name.clone() });
+        }
+        if shaders.rows.is_empty() && skipped.is_none() {
             return Err(BuildError::NoShaders);
         }
         let mut contents = Contents::without_kernels(env.package());
         if metadata.targets().is_some() {
-            contents.skipped = Some("cutile-build is without its feature `cuda`".to_owned());
+            let without = || "cutile-build is without its feature `cuda`".to_owned();
+            contents.skipped = Some(skipped.unwrap_or_else(without));
         }
         Ok((contents, None))
     }
@@ -356,7 +395,9 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Written { kernels, images, bytes, shaders, shader_bytes } = self.written;
         f.write_str("cutile-build: ")?;
-        if let Some(processes) = self.processes {
+        if self.contents.prebuilt {
+            write!(f, "{kernels} specializations, {images} images, {bytes} bytes, prebuilt")?;
+        } else if let Some(processes) = self.processes {
             let targets: Vec<&str> =
                 self.contents.targets.iter().map(|(target, _)| target.as_str()).collect();
             write!(
@@ -367,11 +408,12 @@ impl fmt::Display for Summary<'_> {
             )?;
         }
         if shaders > 0 {
-            let and = if self.processes.is_some() { "; " } else { "" };
+            let kernels = self.processes.is_some() || self.contents.prebuilt;
+            let and = if kernels { "; " } else { "" };
             let artifacts: usize =
                 self.contents.shaders.rows.iter().map(|row| row.artifacts.len()).sum();
             write!(f, "{and}{shaders} shaders in {artifacts} forms, {shader_bytes} bytes")?;
-        } else if self.processes.is_none() {
+        } else if self.processes.is_none() && !self.contents.prebuilt {
             f.write_str("nothing is embedded")?;
         }
         Ok(())

@@ -1,18 +1,25 @@
 //! From what the rehearsals found to the contents of a bundle.
 
-use crate::assemble::{Assembler, Job, Outcomes, Pool, PoolOptions, Report, has_function};
+use crate::assemble::{
+    Assembled, Assembler, Job, Outcomes, Pool, PoolOptions, Progress, Report, has_function,
+};
 use crate::bundle::{Contents, Image, Shaders, sha256};
 use crate::environment::BuildEnv;
 use crate::error::{BuildError, FailedJob};
-use crate::rehearsal::{Rehearsal, Row};
+use crate::events::{Event, Events, JobOutcome};
+use crate::package::PackageError;
+use crate::rehearsal::{self, Process, Rehearsal, Setup};
+use crate::restricted::Restricted;
+use crate::reuse::Reuse;
 use crate::targets::Target;
 use crate::toolkit::{Identity, Toolkit};
-use crate::virtual_gpu::RecordedJob;
+use crate::virtual_gpu::{RecordedJob, VirtualGpu};
 use cutile_embed::entry::{EntryParams, encode_entry};
-use cutile_embed::key::{BytecodeVersion, KeyInput, key_bytes, l2_key};
+use cutile_embed::key::{BytecodeVersion, KeyInput, key_bytes, key_text, l2_key};
 use cutile_embed::manifest::{
     Codegen, LeftOut, Package, Specialization, ToolkitIdentity, Validator,
 };
+use cutile_embed::rehearsal::Row;
 use sha2::{Digest, Sha256};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,54 +27,187 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The jobs as they were recorded, by digest.
-pub(crate) type Recorded = BTreeMap<[u8; 32], RecordedJob>;
+type Recorded = BTreeMap<[u8; 32], RecordedJob>;
+
+/// Launches to rehearse, and what compiles them.
+pub(crate) struct Work<'a> {
+    pub(crate) env: &'a BuildEnv,
+    pub(crate) toolkit: &'a Toolkit,
+    pub(crate) identity: &'a Identity,
+    pub(crate) process: Process<'a>,
+    pub(crate) targets: &'a [Target],
+    pub(crate) restricted: &'a Restricted,
+    /// What is compiled beside the launches of the process.
+    pub(crate) replay: &'a [cutile_embed::recording::Recorded],
+    /// Hashes of the modules that it names, by path.
+    pub(crate) source_hashes: &'a BTreeMap<String, String>,
+    /// Images that need not be compiled.
+    pub(crate) reuse: Reuse,
+    /// Folder for the folders of the children.
+    pub(crate) scratch: &'a Path,
+    /// Whether a module is of the crate, by the first name of its path.
+    pub(crate) is_own: &'a dyn Fn(&str) -> bool,
+    /// Whether a kernel of the crate that nothing launched is an error.
+    pub(crate) deny_uncovered: bool,
+    pub(crate) progress: fn(&Progress),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) contents: Contents,
+    /// Kernels of the crate that nothing launched.
+    pub(crate) uncovered: Vec<String>,
+    /// How often tileiras ran.
+    pub(crate) processes: usize,
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for build scripts"))]
+    pub(crate) reused: Reused,
+}
+
+/// What became of the images that were there before the build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reused {
+    /// Nothing asked for them.
+    pub(crate) stale: usize,
+    /// Asked for, and not among them.
+    pub(crate) missing: usize,
+}
+
+impl Work<'_> {
+    /// Rehearses and compiles. `note` gets what the build goes on without.
+    pub(crate) fn run(self, note: &mut dyn FnMut(&str)) -> Result<Made, BuildError> {
+        let Self { env, identity, targets, .. } = self;
+        let directory = env.out_dir().join("cutile-virtual-gpu");
+        let virtual_gpu = VirtualGpu::build(&directory, env.rustc().as_os_str())?;
+        let program = env.device_debug_level()?;
+        let jobs = Jobs::start(env, self.toolkit, identity, self.reuse, self.progress);
+        let found = rehearsal::rehearse(
+            &Setup {
+                process: self.process,
+                scratch: self.scratch,
+                virtual_gpu: &virtual_gpu,
+                identity,
+                program,
+                replay: self.replay,
+                source_hashes: self.source_hashes,
+                restricted: self.restricted,
+                library_path: env.library_path(),
+                parallel: env.parallel_jobs(),
+                timeout: env.timeout(),
+            },
+            targets,
+            &|digest, job| jobs.submit(digest, job),
+        );
+        // Also when a launch failed: what compiles stays in the build cache.
+        let (recorded, report, reused) = jobs.finish();
+        report.notes.iter().for_each(|text| note(text));
+        let gathered = Gathered {
+            package: env.package(),
+            manifest_dir: env.manifest_dir.clone(),
+            identity,
+            recorded,
+            outcomes: report.outcomes,
+            reported: BTreeSet::new(),
+        };
+        let found = found?;
+        // They went into the memory of a cutile that the rehearsal does not see.
+        if found.is_empty() && !gathered.recorded.is_empty() && self.restricted.is_empty() {
+            return Err(PackageError::OtherCutile { linked: found.cutile }.into());
+        }
+        self.restricted.check_names(&found)?;
+        let uncovered = found.uncovered(self.is_own);
+        if self.deny_uncovered && !uncovered.is_empty() {
+            return Err(BuildError::Uncovered { kernels: uncovered });
+        }
+        let contents = gathered.contents(found, targets, program)?;
+        Ok(Made { contents, uncovered, processes: report.processes, reused })
+    }
+}
 
 /// Jobs on their way through tileiras.
-pub(crate) struct Jobs {
+struct Jobs {
     pool: Pool,
     recorded: Mutex<Recorded>,
+    reuse: Reuse,
+    reused: Mutex<Outcomes>,
+    events: Events,
 }
 
 impl Jobs {
-    pub(crate) fn start(env: &BuildEnv, toolkit: &Toolkit, identity: &Identity) -> Self {
+    fn start(
+        env: &BuildEnv,
+        toolkit: &Toolkit,
+        identity: &Identity,
+        reuse: Reuse,
+        progress: fn(&Progress),
+    ) -> Self {
         let toolkit = toolkit.clone();
         let assembler = Assembler::new(identity.digest(), move |tmp| toolkit.command(tmp));
         let mut options = PoolOptions::from_env(env);
-        options.progress = Some(Arc::new(crate::kernels::show));
-        Self { pool: Pool::start(assembler, options), recorded: Mutex::default() }
+        options.progress = Some(Arc::new(progress));
+        options.events = Events::of_process();
+        let events = options.events.clone();
+        Self {
+            pool: Pool::start(assembler, options),
+            recorded: Mutex::default(),
+            reuse,
+            reused: Mutex::default(),
+            events,
+        }
     }
 
-    pub(crate) fn submit(&self, digest: [u8; 32], job: RecordedJob) {
-        self.pool.submit(Job {
-            digest,
-            gpu: job.gpu_name().unwrap_or_default().to_owned(),
-            label: String::new(),
-            args: job.args.clone(),
-            bytecode: job.bytecode.clone(),
-        });
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner).insert(digest, job);
+    fn submit(&self, digest: [u8; 32], job: RecordedJob) {
+        if let Some(cubin) = self.reuse.cubin(&job) {
+            let image = Assembled { cubin: cubin.to_vec(), from_cache: true, seconds: 0.0 };
+            let job_name = key_text(&digest);
+            let target = job.gpu_name().unwrap_or_default().to_owned();
+            self.events.say(Event::JobQueued { job: job_name.clone(), target });
+            let outcome = JobOutcome::Cached { bytes: cubin.len() as u64 };
+            self.events.say(Event::JobEnded { job: job_name, slot: 0, outcome });
+            lock(&self.reused).insert(digest, Ok(image));
+        } else {
+            self.pool.submit(Job {
+                digest,
+                gpu: job.gpu_name().unwrap_or_default().to_owned(),
+                label: String::new(),
+                args: job.args.clone(),
+                bytecode: job.bytecode.clone(),
+            });
+        }
+        lock(&self.recorded).insert(digest, job);
     }
 
-    pub(crate) fn finish(self) -> (Recorded, Report) {
+    fn finish(self) -> (Recorded, Report, Reused) {
+        let mut report = self.pool.finish();
+        let reused = self.reused.into_inner().unwrap_or_else(PoisonError::into_inner);
         let recorded = self.recorded.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (recorded, self.pool.finish())
+        let counts = Reused {
+            stale: self.reuse.len().saturating_sub(reused.len()),
+            missing: recorded.len() - reused.len(),
+        };
+        report.outcomes.extend(reused);
+        (recorded, report, counts)
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// All that a bundle is made of, once every job has an outcome.
-pub(crate) struct Gathered<'a> {
-    pub(crate) package: Package,
-    pub(crate) manifest_dir: PathBuf,
-    pub(crate) identity: &'a Identity,
-    pub(crate) recorded: Recorded,
-    pub(crate) outcomes: Outcomes,
+struct Gathered<'a> {
+    package: Package,
+    manifest_dir: PathBuf,
+    identity: &'a Identity,
+    recorded: Recorded,
+    outcomes: Outcomes,
     /// Jobs whose failure has its kernel.
-    pub(crate) reported: BTreeSet<[u8; 32]>,
+    reported: BTreeSet<[u8; 32]>,
 }
 
 impl Gathered<'_> {
     /// Images for the rows, or every job that failed with the kernel it belongs to.
-    pub(crate) fn contents(
+    fn contents(
         mut self,
         found: Rehearsal,
         targets: &[Target],
@@ -127,6 +267,7 @@ impl Gathered<'_> {
                 bytecode: format!("{major}.{minor}"),
             }),
             codegen: program,
+            prebuilt: false,
             skipped: None,
             left_out,
             targets: by_target,
@@ -147,7 +288,7 @@ impl Gathered<'_> {
             bc_sha256: Sha256::digest(&job.bytecode).into(),
             gpu_name: job.gpu_name().ok_or_else(lost)?,
             opt_level: job.opt_level().ok_or_else(lost)?,
-            flags: flags(job),
+            flags: job.flags(),
             tileiras_fp: self.identity.fingerprint(),
         };
         let key = l2_key(&KeyInput {
@@ -200,13 +341,6 @@ impl Gathered<'_> {
             validator: portable(&row.validator, &self.manifest_dir),
         })
     }
-}
-
-/// The flags as header and key hold them.
-fn flags(job: &RecordedJob) -> u8 {
-    u8::from(job.device_debug())
-        | u8::from(job.lineinfo()) << 1
-        | u8::from(job.sanitize_memcheck()) << 2
 }
 
 enum Fault {

@@ -305,7 +305,6 @@ impl BuildEnv {
     }
 
     /// A variable that one process of this crate sets for another.
-    #[cfg(feature = "cuda")]
     pub(crate) fn internal(name: &str) -> Option<OsString> {
         #[allow(clippy::disallowed_methods, reason = "this is the one place that reads them")]
         std::env::var_os(name)

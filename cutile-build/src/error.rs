@@ -52,6 +52,23 @@ pub enum BuildError {
     },
     /// A recording cannot be read.
     Recording(RecordingError),
+    /// The crate's prebuilt bundle cannot be used.
+    Prebuilt {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// There is nothing to compile the kernels from.
+    NoWarmUps {
+        /// The crate that is being built.
+        package: String,
+    },
+    /// A program that was run for its launches made none.
+    NothingLaunched {
+        /// The program.
+        program: PathBuf,
+    },
     /// Kernels without a specialization, where that is denied.
     Uncovered {
         /// As `module::kernel`.
@@ -117,10 +134,6 @@ impl FailedJob {
 
 impl BuildError {
     /// A file or folder cannot be used.
-    #[cfg_attr(
-        not(any(feature = "cuda", feature = "wgsl")),
-        allow(dead_code, reason = "what writes bundles uses it")
-    )]
     pub(crate) fn io(what: impl Into<String>, path: impl AsRef<Path>, source: io::Error) -> Self {
         Self::Io { what: what.into(), path: path.as_ref().to_owned(), source }
     }
@@ -148,7 +161,8 @@ impl fmt::Display for BuildError {
             Self::NoShaders => f.write_str(
                 "no shader is named; write `shaders = [\"shaders/**/*.wgsl\"]` under \
                  [package.metadata.cutile] in Cargo.toml, or call Builder::shaders. For kernels, \
-                 cutile-build needs its feature `cuda`",
+                 cutile-build needs its feature `cuda`, or the crate a prebuilt bundle: make it \
+                 with\n    cargo cutile prebuild",
             ),
             Self::Package(error) => error.fmt(f),
             Self::Toolkit(error) => error.fmt(f),
@@ -159,6 +173,24 @@ impl fmt::Display for BuildError {
                 failures.iter().try_for_each(|failure| write!(f, "\n\n{failure}"))
             }
             Self::Recording(error) => error.fmt(f),
+            Self::Prebuilt { path, what } => write!(
+                f,
+                "the prebuilt bundle in {} cannot be used: {what}\n\nMake it anew with\n    cargo \
+                 cutile prebuild\nor build without it with CUTILE_BUILD_PREBUILT=ignore",
+                path.display()
+            ),
+            Self::NoWarmUps { package } => write!(
+                f,
+                "CUTILE_BUILD_PREBUILT=ignore is set, and the build script of {package} launches \
+                 no kernel: its kernels come from its prebuilt bundle only. Make that anew with\n    \
+                 cargo cutile prebuild -p {package}\nor unset the variable"
+            ),
+            Self::NothingLaunched { program } => write!(
+                f,
+                "{} launched no kernel. It has to call cutile_embed::install() first thing, and then \
+                 make the launches that are to be prebuilt",
+                program.display()
+            ),
             Self::Uncovered { kernels } => {
                 f.write_str("deny_uncovered() is set, and some kernels are not embedded:")?;
                 kernels
@@ -219,6 +251,9 @@ impl Error for BuildError {
             },
             Self::NoTargets
             | Self::NoShaders
+            | Self::NoWarmUps { .. }
+            | Self::NothingLaunched { .. }
+            | Self::Prebuilt { .. }
             | Self::Uncovered { .. }
             | Self::UnknownKernel { .. }
             | Self::Rehearsal { .. } => None,

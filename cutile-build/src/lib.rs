@@ -19,35 +19,40 @@
 //! | `shader` | WGSL: found, checked, lowered, described; needs the feature `wgsl` only |
 //! | `kernels` | kernels, from the warm-ups to the contents of a bundle |
 //! | `lengths` | `any_length`: a launch for each class of a length |
-//! | `rehearsal` | runs the warm-ups on it, one child process per target |
+//! | `rehearsal` | runs the warm-ups, or a program, on it, one child process per target |
 //! | [`assemble`] | jobs through tileiras: in parallel, each once, the build cache first |
 //! | `bundle` | writes what is embedded |
+//! | `prebuild`, `prebuilt` | a bundle that is shipped with the sources: made, and taken |
+//! | [`events`] | what `cargo cutile` is told meanwhile |
 
 pub mod assemble;
-#[cfg(any(feature = "cuda", feature = "wgsl"))]
 mod builder;
-#[cfg(any(feature = "cuda", feature = "wgsl"))]
 mod bundle;
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "cli"))]
 mod compile;
-#[cfg(feature = "cuda")]
-mod coverage;
 pub mod environment;
 pub mod error;
+pub mod events;
 #[cfg(feature = "cuda")]
 mod kernels;
 #[cfg(feature = "cuda")]
 mod lengths;
 pub mod package;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "cli")]
+pub mod prebuild;
+mod prebuilt;
+#[cfg(any(feature = "cuda", feature = "cli"))]
 mod rehearsal;
+#[cfg(any(feature = "cuda", feature = "cli"))]
+mod restricted;
+#[cfg(any(feature = "cuda", feature = "cli"))]
+mod reuse;
 #[cfg(feature = "wgsl")]
 mod shader;
 pub mod targets;
 pub mod toolkit;
 pub mod virtual_gpu;
 
-#[cfg(any(feature = "cuda", feature = "wgsl"))]
 pub use builder::Builder;
 pub use error::BuildError;
 #[cfg(feature = "cuda")]

@@ -12,7 +12,7 @@
 
 use crate::environment::BuildEnv;
 use crate::error::nearest;
-use cargo_metadata::{DependencyKind, MetadataCommand, Package, semver::Version};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, semver::Version};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -180,14 +180,42 @@ impl MetadataConfig {
             return Err(PackageError::PathNotUtf8 { path: dir.to_owned() });
         }
         let manifest = dir.join("Cargo.toml");
-        let metadata = MetadataCommand::new()
-            .cargo_path(cargo)
-            .manifest_path(&manifest)
-            .current_dir(dir)
-            .no_deps()
-            .other_options(["--offline".to_owned()])
-            .exec()
-            .map_err(|source| PackageError::Cargo { manifest: manifest.clone(), source })?;
+        let cargo_error = |source| PackageError::Cargo { manifest: manifest.clone(), source };
+        let metadata = match metadata_of(&manifest, cargo) {
+            Err(cargo_metadata::Error::CargoMetadata { stderr }) if stderr.contains(NO_MEMBER) => {
+                return Self::read_alone(&manifest, cargo);
+            }
+            metadata => metadata.map_err(cargo_error)?,
+        };
+        Self::of_metadata(&metadata, &manifest, &manifest)
+    }
+
+    /// Reads a manifest below a workspace whose member it is not, as a vendored crate's: cargo builds
+    /// it, and describes it only where that workspace is not above it.
+    fn read_alone(manifest: &Path, cargo: &Path) -> Result<Self, PackageError> {
+        let copied = || -> std::io::Result<_> {
+            let folder = tempfile::tempdir()?;
+            let mut text = std::fs::read_to_string(manifest)?;
+            text.push_str("\n[workspace]\n");
+            // A package has a target, and files that the manifest names are not looked for.
+            std::fs::create_dir(folder.path().join("src"))?;
+            std::fs::write(folder.path().join("src/lib.rs"), "")?;
+            std::fs::write(folder.path().join("Cargo.toml"), text)?;
+            Ok(folder)
+        };
+        let error = |source| PackageError::Cargo { manifest: manifest.to_owned(), source };
+        let folder = copied().map_err(|source| error(source.into()))?;
+        let copy = folder.path().join("Cargo.toml");
+        let metadata = metadata_of(&copy, cargo).map_err(error)?;
+        Self::of_metadata(&metadata, &copy, manifest)
+    }
+
+    /// The package of a manifest; `shown` is its path for messages.
+    fn of_metadata(
+        metadata: &Metadata,
+        manifest: &Path,
+        shown: &Path,
+    ) -> Result<Self, PackageError> {
         let same = |path: &Path| {
             path == manifest
                 || matches!((path.canonicalize(), manifest.canonicalize()), (Ok(a), Ok(b)) if a == b)
@@ -196,9 +224,10 @@ impl MetadataConfig {
             .packages
             .iter()
             .find(|package| same(package.manifest_path.as_std_path()))
-            .ok_or_else(|| PackageError::NotFound { manifest: manifest.clone() })?;
+            .ok_or_else(|| PackageError::NotFound { manifest: shown.to_owned() })?;
+        let manifest = shown;
         let mut config = match package.metadata.get("cutile") {
-            Some(table) => Self::parse(&manifest, table)?,
+            Some(table) => Self::parse(manifest, table)?,
             None => Self::default(),
         };
         config.cutile = cutile_requirements(package);
@@ -279,6 +308,19 @@ impl MetadataConfig {
             }),
         }
     }
+}
+
+/// What cargo says of a package below a workspace that does not list it.
+const NO_MEMBER: &str = "believes it's in a workspace when it's not";
+
+fn metadata_of(manifest: &Path, cargo: &Path) -> Result<Metadata, cargo_metadata::Error> {
+    MetadataCommand::new()
+        .cargo_path(cargo)
+        .manifest_path(manifest)
+        .current_dir(manifest.parent().unwrap_or(manifest))
+        .no_deps()
+        .other_options(["--offline".to_owned()])
+        .exec()
 }
 
 fn cutile_requirements(package: &Package) -> Vec<CutileRequirement> {

@@ -120,6 +120,24 @@ fn suggestion(name: &str) -> &'static str {
     by_number.or_else(|| nearest(name, &TARGETS)).unwrap_or(TARGETS[0])
 }
 
+/// The targets of a build: those of `CUTILE_BUILD_TARGETS`, of the builder, or of the metadata.
+/// `None` where none are named.
+pub(crate) fn chosen_targets(
+    env: &crate::environment::BuildEnv,
+    metadata: &crate::package::MetadataConfig,
+    builder: Option<&[String]>,
+) -> Result<Option<Vec<Target>>, TargetError> {
+    if let Some(targets) = env.targets()? {
+        return Ok(Some(targets));
+    }
+    let (from, names) = match (builder, metadata.targets()) {
+        (Some(names), _) => ("Builder::targets", names),
+        (None, Some(names)) => ("[package.metadata.cutile] targets", names),
+        (None, None) => return Ok(None),
+    };
+    Target::parse_list(from, names).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,7 @@
 //! | [`mod@entry`], [`key`] | upstream's byte layouts |
 //! | [`shader_entry`] | the layout of a shader's entry |
 //! | [`pack`], [`index`], [`manifest`], [`recording`] | ours |
+//! | [`rehearsal`] | what passes between a process on a virtual GPU and `cutile-build` |
 
 pub mod bundle;
 #[cfg(feature = "cuda")]
@@ -37,6 +38,7 @@ pub mod key;
 pub mod manifest;
 pub mod pack;
 pub mod recording;
+pub mod rehearsal;
 #[cfg(feature = "wgsl")]
 pub mod shader;
 // Without the feature, so that a tool reads what is in a binary without naga.

@@ -1,6 +1,6 @@
 //! What passes between a rehearsal, a process that makes launches on a virtual GPU, and the build
 //! that started it. For `cutile-build`: a build script rehearses its warm-ups, and a program that
-//! calls [`install`](fn@crate::cuda::install) what it launches.
+//! calls `install` what it launches.
 //!
 //! | variable | what |
 //! |---|---|

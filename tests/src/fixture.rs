@@ -2,7 +2,7 @@
 
 use crate::manifest::Manifest;
 use crate::places::{target_dir, tests_dir, toolkit, toolkit_root, variable, workspace_root};
-use crate::program::Program;
+use crate::program::{Printed, Program};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -138,6 +138,26 @@ half = "2"
         let text = fs::read_to_string(self.dir.join(path)).expect("a file of the crate");
         assert_eq!(text.matches(from).count(), 1, "{from:?} in {path}");
         self.write(path, &text.replace(from, to));
+    }
+
+    /// `cargo cutile COMMAND` on the crate, in the environment of [`build`](Self::build).
+    ///
+    /// # Panics
+    ///
+    /// Where cargo does not run.
+    #[must_use]
+    pub fn cargo_cutile(&self, command: &str, arguments: &[&str]) -> Printed {
+        // The alias is the workspace's.
+        let output = Command::new("cargo")
+            .args(["cutile", command, "--manifest-path"])
+            .arg(self.dir.join("Cargo.toml"))
+            .args(arguments)
+            .current_dir(workspace_root())
+            .env_clear()
+            .envs(&self.build().env)
+            .output()
+            .expect("cargo runs");
+        Printed::of(&output)
     }
 
     /// `cargo build` with the toolkit of the tests and a build cache that the tests share.

@@ -3,9 +3,11 @@
 use crate::places::virtual_gpu;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A copy of an executable that later builds leave alone.
 #[derive(Debug, Clone)]
@@ -23,6 +25,19 @@ impl Program {
             std::fs::copy(path, &copy).expect("the program can be copied");
         }
         Self { path: copy, _folder: Arc::new(folder) }
+    }
+
+    /// A copy with other bytes.
+    #[must_use]
+    pub fn changed(&self, change: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let folder = crate::scratch();
+        let path = folder.path().join("program");
+        let mut bytes = std::fs::read(&self.path).expect("the program can be read");
+        change(&mut bytes);
+        std::fs::write(&path, bytes).expect("the program can be copied");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, executable).expect("the copy can be made executable");
+        Self { path, _folder: Arc::new(folder) }
     }
 
     /// Its path.
@@ -81,9 +96,18 @@ impl Run {
 
     /// In new namespaces, by these options of `unshare`. Takes root.
     pub fn in_namespaces(self, options: &[&str]) -> Self {
-        let mut command = Command::new("unshare");
-        command.args(options).arg("--").arg(self.command.get_program());
-        command.args(self.command.get_args()).env_clear().stdin(Stdio::null());
+        self.through(&[&["unshare"], options, &["--"]].concat())
+    }
+
+    /// In a mount namespace of its own, by a script of `sh`: its `"$@"` is the program. Takes root.
+    pub fn in_script(self, script: &str) -> Self {
+        self.through(&["unshare", "--mount", "--", "sh", "-ec", script, "sh"])
+    }
+
+    fn through(self, words: &[&str]) -> Self {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(self.command.get_program()).args(self.command.get_args());
+        command.env_clear().stdin(Stdio::null());
         command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         Self { command }
     }
@@ -97,12 +121,16 @@ impl Run {
     /// Runs it.
     #[must_use]
     pub fn run(mut self) -> Printed {
-        let output = self.command.output().expect("the program starts");
-        Printed {
-            success: output.status.success(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        // A process that another test starts while `changed` writes has the file open until it is
+        // another program.
+        let busy = |error: &io::Error| error.kind() == io::ErrorKind::ExecutableFileBusy;
+        let output = loop {
+            match self.command.output() {
+                Err(error) if busy(&error) => std::thread::sleep(Duration::from_millis(10)),
+                output => break output.expect("the program starts"),
+            }
+        };
+        Printed::of(&output)
     }
 
     /// Runs it and expects that it ends with 0.
@@ -119,6 +147,14 @@ impl Run {
 }
 
 impl Printed {
+    pub(crate) fn of(output: &Output) -> Self {
+        Self {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
     /// The line that starts with this word, without it.
     ///
     /// # Panics

@@ -1,13 +1,16 @@
 //! Everything that names a cutile type: `install`, and the conversion of keys.
 //!
-//! A new cutile release changes this folder and cutile-build's `rehearsal` and `coverage`.
+//! A new cutile release changes this folder and cutile-build's `rehearsal`.
 
+pub mod declared;
 mod fill;
 mod install;
 pub mod modules;
+pub mod rehearse;
 mod report;
 mod require;
 pub mod row;
+mod stale;
 mod store;
 mod watch;
 

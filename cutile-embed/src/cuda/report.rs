@@ -22,6 +22,9 @@ pub struct Report {
     pub store: StoreState,
     /// The file that launches are recorded into, or why they are not; `None` where nobody asked.
     pub recording: Option<Result<std::path::PathBuf, String>>,
+    /// The `sm_XX` of a rehearsal of `cargo cutile prebuild`, which serves nothing, or why it does
+    /// not start; `None` in a program that runs for itself.
+    pub rehearsal: Option<Result<String, String>>,
 }
 
 /// A device and what was filled for it.
@@ -127,6 +130,16 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("cutile-embed: ")?;
+        match &self.rehearsal {
+            None => {}
+            Some(Ok(target)) => {
+                return write!(
+                    f,
+                    "a rehearsal for {target}: launches are written down, nothing is computed."
+                );
+            }
+            Some(Err(why)) => write!(f, "no rehearsal: {why}. ")?,
+        }
         let targets = self.targets();
         if self.bundles.is_empty() {
             f.write_str("no crate of this program embeds kernels (embed!() is missing). ")?;

@@ -1,7 +1,7 @@
 //! Launches that must not compile, and why one would.
 
 use super::install::last_report;
-use super::report::{BundleState, Report};
+use super::report::{BundleReport, BundleState, Report};
 use super::watch;
 use crate::bundle::bundles;
 use crate::explain::Nearest;
@@ -202,35 +202,45 @@ fn why(asked: &Specialization, key: &TileFunctionKey, report: Option<&Report>) -
     if let Some(what) = filled.failed.iter().find(|text| text.starts_with(&name)) {
         return Why::ImageRefused(what.clone());
     }
+    let unused = |bundle: &BundleReport| match &bundle.state {
+        BundleState::Used => None,
+        BundleState::Skipped(why) => Some(format!("{} embeds nothing: {why}", bundle.package)),
+        BundleState::Unusable(why) => {
+            Some(format!("the bundle of {} is not used: {why}", bundle.package))
+        }
+    };
     let targets = report.targets();
     if targets.is_empty() {
-        let unused = report.bundles.iter().find_map(|bundle| match &bundle.state {
-            BundleState::Used => None,
-            BundleState::Skipped(why) => Some(format!("{} embeds nothing: {why}", bundle.package)),
-            BundleState::Unusable(why) => {
-                Some(format!("the bundle of {} is not used: {why}", bundle.package))
-            }
-        });
+        let unused = report.bundles.iter().find_map(unused);
         return Why::BundleNotUsed(unused.unwrap_or_else(|| "no bundle is used".to_owned()));
     }
     if !targets.contains(&filled.target.as_str()) {
         return Why::Architecture(targets.into_iter().map(str::to_owned).collect());
     }
-    let rows: Vec<Specialization> = bundles()
-        .iter()
-        .filter_map(|bundle| bundle.index().ok())
-        .filter_map(|index| index.target(&filled.target)?.rows().ok())
-        .flatten()
-        .map(|row| row.specialization)
-        .collect();
     // Paths of modules differ between a build script and the program; the texts do not.
     let same = |row: &Specialization| {
         let mut row = row.clone();
         row.modules.clone_from(&asked.modules);
         row == *asked
     };
-    if rows.iter().any(same) {
-        return Why::NotFilled;
+    let mut rows: Vec<Specialization> = Vec::new();
+    for index in bundles().iter().filter_map(|bundle| bundle.index().ok()) {
+        let Some(Ok(found)) = index.target(&filled.target).map(|target| target.rows()) else {
+            continue;
+        };
+        let start = rows.len();
+        rows.extend(found.into_iter().map(|row| row.specialization));
+        if rows[start..].iter().any(same) {
+            let package = format!("{} {}", index.package, index.package_version);
+            let bundle = report.bundles.iter().find(|bundle| bundle.package == package);
+            if let Some(why) = bundle.and_then(unused) {
+                return Why::BundleNotUsed(why);
+            }
+            // A pack that cannot be read is left out as a whole.
+            let pack = format!("{} for {}", index.package, filled.target);
+            let unread = report.left_out.iter().find(|row| row.kernel == pack);
+            return unread.map_or(Why::NotFilled, |row| Why::LeftOut(row.reason.clone()));
+        }
     }
     Why::Missing(Nearest::find(asked, &rows))
 }

@@ -7,9 +7,11 @@ use crate::export::Export;
 use crate::import::Import;
 use crate::inspect::Inspect;
 use crate::platform::Arch;
+use crate::prebuild;
 use crate::record::Record;
 use crate::verify::Verify;
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use cutile_build::targets::Target;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -26,6 +28,9 @@ use std::path::PathBuf;
                   command go before it:\n  \
                   cargo cutile run --release -p example-app\n  \
                   cargo cutile --virtual-gpu sm_90 test --workspace\n\n\
+                  A command that compiles takes --report FILE.html as well, anywhere before --: a\n\
+                  page of what took how long, and how large it got:\n  \
+                  cargo cutile build --report kernels.html\n\n\
                   The toolkit is taken from CUDA_TOOLKIT_PATH, .cutile/toolkit, CUDA_HOME or a\n\
                   usual place, in this order; without one it is installed into .cutile/."
 )]
@@ -58,6 +63,8 @@ pub(crate) enum Command {
     },
     /// Run a program, and write down which specializations it launched
     Record(Record),
+    /// Compile the kernels of a package into a folder of it, to be shipped
+    Prebuild(prebuild::Arguments),
     /// Show what is embedded in a program or library
     Inspect(Inspect),
     /// Compare what two of them embed
@@ -94,6 +101,24 @@ pub(crate) enum ToolkitAction {
         #[arg(long, value_enum, hide_possible_values = true)]
         arch: Option<Arch>,
     },
+}
+
+/// The command line, or the end of this process with what is wrong with it.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Cli {
+    Cli::try_parse_from(without_subcommand_name(arguments))
+        .unwrap_or_else(|error| explained(error).exit())
+}
+
+/// `--report` is taken out of cargo's arguments, and so is unknown wherever else it stands.
+fn explained(error: clap::Error) -> clap::Error {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) if name == "--report" => Cli::command().error(
+            ErrorKind::UnknownArgument,
+            "--report goes behind a command of cargo's that compiles, as in cargo cutile build \
+             --report kernels.html",
+        ),
+        _ => error,
+    }
 }
 
 /// Cargo calls `cargo-cutile cutile ARGUMENTS`; the alias calls `cargo-cutile ARGUMENTS`.
@@ -167,6 +192,16 @@ mod tests {
     fn an_unknown_target_is_refused_with_the_valid_ones() {
         let error = parse("x --virtual-gpu sm_81 run").unwrap_err().to_string();
         assert!(error.contains("sm_81") && error.contains("sm_80"), "{error}");
+    }
+
+    #[test]
+    fn a_report_before_the_command_says_where_it_goes() {
+        for words in ["x --report a.html build", "x --report=a.html build", "x doctor --report a"] {
+            let error = explained(parse(words).unwrap_err()).to_string();
+            assert!(error.contains("cargo cutile build --report kernels.html"), "{error}");
+        }
+        let error = explained(parse("x doctor --repor").unwrap_err()).to_string();
+        assert!(error.contains("'--repor'"), "{error}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use cutile_embed::entry::EntryHeader;
 use cutile_embed::key::key_text;
 use cutile_embed::pack::PackEntry;
 use cutile_embed::store::{FileSystemJitStore, JitStore as _};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,6 +49,8 @@ pub(crate) fn run(arguments: &Export) -> Result<ExitCode, Failure> {
     let bytes = subject::read(file)?;
     let embedded = subject::embedded(file, &bytes)?;
     let entries = entries(file, &embedded, only)?;
+    // As the default cache demands it of its folder, whatever the umask.
+    private_folder(dir).map_err(Failure::io("create", dir))?;
     // No bound: what is written first must not be evicted by what follows.
     let store = FileSystemJitStore::builder(dir)
         .capacity_bytes(0)
@@ -79,7 +82,16 @@ pub(crate) fn run(arguments: &Export) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-type Entries<'e> = BTreeMap<[u8; 32], (&'e str, &'e [u8])>;
+/// Makes a folder that only this user can enter. One that is there stays as it is.
+fn private_folder(dir: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+type Entries<'e> = BTreeMap<[u8; 32], (&'e str, Cow<'e, [u8]>)>;
 
 /// The entries of the wanted targets, each checked: nothing is written where one is damaged.
 fn entries<'e>(
@@ -97,9 +109,9 @@ fn entries<'e>(
                 continue;
             }
             for entry in pack.part.entries() {
-                check(&entry, &target.name)
+                let payload = checked(&entry, &target.name)
                     .map_err(|why| damaged(file, bundle, &target.name, &entry, &why))?;
-                found.insert(entry.key, (target.name.as_str(), entry.stored));
+                found.insert(entry.key, (target.name.as_str(), payload));
             }
         }
     }
@@ -117,11 +129,11 @@ fn entries<'e>(
     Ok(found)
 }
 
-fn check(entry: &PackEntry<'_>, target: &str) -> Result<(), String> {
+fn checked<'e>(entry: &PackEntry<'e>, target: &str) -> Result<Cow<'e, [u8]>, String> {
     let payload = entry.payload().map_err(|error| error.to_string())?;
     let header = EntryHeader::parse(&payload).map_err(|error| error.to_string())?;
     match header.gpu_name() {
-        name if name == target => Ok(()),
+        name if name == target => Ok(payload),
         other => Err(format!("its header says that it is for {other}")),
     }
 }

@@ -6,14 +6,19 @@
 //! | `environ.rs` | the one place that reads the environment |
 //! | `workspace.rs` | the folder `.cutile`, and `.cutile/cargo.toml` that plain cargo includes |
 //! | `run_cargo.rs` | a passed-through cargo command |
+//! | `build.rs`, `signals.rs` | one that compiles kernels, watched |
+//! | `journal.rs` | what its build scripts say |
+//! | `bar.rs`, `report.rs` | what is shown of it: the live bar, `--report` |
 //! | `choice.rs` | which toolkit and libclang a cargo command gets |
 //! | `toolkit.rs` | `toolkit`, `toolkit install`, `toolkit fetch` |
 //! | `install.rs`, `download.rs`, `unpack.rs`, `wheels.rs`, `platform.rs`, `headers.rs` | the installer |
 //! | `libclang.rs` | where clang-sys finds a libclang |
 //! | `record.rs` | `record`: what a program launches, into `kernels.json` |
+//! | `prebuild.rs` | `prebuild`: the bundle that a crate ships |
 //! | `inspect.rs`, `diff.rs`, `verify.rs` | what is embedded in a file |
 //! | `export.rs`, `import.rs` | from a file to a disk cache |
 //! | `doctor.rs` | what this machine has |
+//! | `bench.rs` | `bench --json`: the figures of BENCHMARKS.md |
 //! | `cache.rs` | the caches on disk |
 //! | `embedded` (`src/inspect/`) | reads what is embedded, in a file of any kind |
 //! | `output.rs`, `progress.rs` | colours, widths, JSON; a line for work over a second |
@@ -21,6 +26,9 @@
 //! | `virtual_gpu.rs` | `virtual-gpu`, `--virtual-gpu`, and `run` without a driver |
 
 mod args;
+mod bar;
+mod bench;
+mod build;
 mod cache;
 mod choice;
 mod diff;
@@ -35,12 +43,16 @@ mod headers;
 mod import;
 mod inspect;
 mod install;
+mod journal;
 mod libclang;
 mod output;
 mod platform;
+mod prebuild;
 mod progress;
 mod record;
+mod report;
 mod run_cargo;
+mod signals;
 mod stores;
 mod subject;
 mod toolkit;
@@ -51,13 +63,12 @@ mod wheels;
 mod workspace;
 
 use args::{Cli, Command};
-use clap::Parser as _;
 use environ::Environ;
 use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(args::without_subcommand_name(std::env::args_os()));
+    let cli = args::parse(std::env::args_os());
     match run(&cli, &Environ::from_process()) {
         Ok(code) => code,
         Err(failure) => {
@@ -72,6 +83,7 @@ fn run(cli: &Cli, environ: &Environ) -> Result<ExitCode, Failure> {
         Command::Toolkit { action } => toolkit::run(cli, action.as_ref(), environ),
         Command::VirtualGpu { path } => virtual_gpu::run(*path, environ),
         Command::Record(record) => record::run(cli, record, environ),
+        Command::Prebuild(arguments) => prebuild::run(cli, arguments, environ),
         Command::Inspect(arguments) => inspect::run(arguments, environ),
         Command::Diff(arguments) => diff::run(arguments, environ),
         Command::Verify(arguments) => verify::run(arguments, environ),
@@ -79,6 +91,9 @@ fn run(cli: &Cli, environ: &Environ) -> Result<ExitCode, Failure> {
         Command::Import(arguments) => import::run(arguments, environ),
         Command::Doctor(arguments) => doctor::run(arguments, environ),
         Command::Cache(arguments) => cache::run(arguments, environ),
+        Command::Cargo(arguments) if bench::is_ours(arguments) => {
+            bench::run(cli, arguments, environ)
+        }
         Command::Cargo(arguments) => run_cargo::run(cli, arguments, environ),
     }
 }
