@@ -1,7 +1,8 @@
 //! What a build covers: any length, recordings, strict mode and its explanations. On virtual GPUs.
 
 use cutile_tests::{Build, Built, Fixture, Run, scratch, toolkit, workspace_root};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const COVER: &str = "FIXTURE_COVER";
@@ -60,12 +61,20 @@ fn a_recorded_run_is_replayed_for_every_target_and_runs_strict() {
     fixture.edit("src/kernels.rs", "/// Matrices.", "/// Matrices.\n/// Moved by a line.");
     fixture.cargo_toml(&["sm_80", "sm_90", "sm_100", "sm_120"], "");
     let built = build(&fixture, "replay").ok();
+    let out = scratch();
+    let (tileiras, log) = counting_tileiras(out.path());
     for gpu in ["sm_80", "sm_90", "sm_100", "sm_120"] {
-        let printed = built.program().on(gpu).arguments(["strict"]).arguments(launches).ok();
+        let misses = out.path().join(gpu);
+        let run = built.program().on(gpu).env("CUTILE_TILEIRAS_PATH", &tileiras);
+        let run = run.arguments(["strict"]).arguments(launches);
+        let printed = run.arguments([format!("misses:{}", misses.display())]).ok();
         for launch in launches {
             assert_eq!(printed.line(launch), "compiled=0 done", "{gpu}");
         }
+        let misses = std::fs::read_to_string(misses).unwrap();
+        assert!(!misses.contains("\"function\""), "{gpu}: {misses}");
     }
+    assert!(!log.exists(), "a tileiras was started");
 }
 
 #[test]
@@ -205,16 +214,20 @@ fn s26_one_length_that_is_no_multiple_of_16_is_told_in_words() {
     assert_eq!(printed.line("must-add:1001"), "compiled=0 done");
 }
 
+/// A tileiras that writes into a file that it was started.
+fn counting_tileiras(folder: &Path) -> (PathBuf, PathBuf) {
+    let (tileiras, log) = (folder.join("tileiras"), folder.join("started"));
+    std::fs::write(&tileiras, format!("#!/bin/sh\necho $$ >> {}\n", log.display())).unwrap();
+    std::fs::set_permissions(&tileiras, std::fs::Permissions::from_mode(0o755)).unwrap();
+    (tileiras, log)
+}
+
 #[test]
 fn strict_starts_no_tileiras_where_one_is_installed() {
     let fixture = Fixture::new("covered", "covered-no-process");
     let built = build(&fixture, "warmup").ok();
     let out = scratch();
-    let log = out.path().join("started");
-    let tileiras = out.path().join("tileiras");
-    std::fs::write(&tileiras, format!("#!/bin/sh\necho $$ >> {}\n", log.display())).unwrap();
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(&tileiras, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (tileiras, log) = counting_tileiras(out.path());
     let run = |step| {
         let run = built.program().on("sm_90").env("CUTILE_TILEIRAS_PATH", &tileiras);
         let _ = run.arguments([step, "add:256", "add:1001"]).run();
@@ -244,6 +257,19 @@ fn each_reason_has_a_message_of_its_own() {
     let printed = skipped.program().on("sm_90").arguments(both).ok();
     let line = printed.line("must-add:256");
     assert!(line.contains("embeds nothing: CUTILE_BUILD=skip is set"), "{line}");
+
+    // What tells the build of the program's level is the `debug` of its crate, which is not that of
+    // the cutile it links.
+    let level = build(&fixture, "warmup").profile("dev.package.covered-reasons.debug=0").ok();
+    let printed = level.program().on("sm_90").arguments(both).ok();
+    let why = "the bundle of covered-reasons 0.1.0 is not used: it was built with device debug level \
+               Optimized { level: 3, lineinfo: false } and this program launches with Debug: set \
+               CUDA_RUST_DEBUG to none, line or full for the whole build";
+    assert!(printed.stderr.contains(why), "{}", printed.stderr);
+    assert_eq!(
+        printed.line("must-add:256"),
+        format!("compiled=0 error vectors::add<64> is not embedded for sm_90: {why}")
+    );
 
     let other = build(&fixture, "copy").ok();
     let printed = other.program().on("sm_90").arguments(both).ok();

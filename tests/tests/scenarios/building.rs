@@ -3,11 +3,12 @@
 use crate::{IN_MEMORY, with_toolkit};
 use cutile_tests::{FakeToolkit, Fixture, toolkit_root, workspace_root};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn s01_the_kernels_are_compiled_once_the_toolkit_is_there() {
@@ -117,6 +118,151 @@ fn s07_the_toolkit_of_another_version_is_first_in_path() {
         manifest.kernels().iter().map(|k| k["images"]["sm_90"]["bytes"].clone()).collect()
     };
     assert_eq!(images(&built), images(&plain));
+}
+
+/// As an editor or docs.rs builds a crate with kernels and shaders: no toolkit, no libclang.
+#[test]
+fn s11_the_crate_builds_with_its_cuda_feature_off_where_nothing_of_cuda_is() {
+    let krate = Fixture::new("probe", "s11");
+    let manifest = fs::read_to_string(krate.dir().join("Cargo.toml")).unwrap();
+    let manifest = manifest
+        .replace("cutile = \"=0.5.0\"", "cutile = { version = \"=0.5.0\", optional = true }")
+        .replace("features = [\"cuda\"] }", "default-features = false, features = [\"wgsl\"] }")
+        .replace("targets = ", "shaders = [\"shaders/*.wgsl\"]\ntargets = ");
+    krate.write("shaders/nothing.wgsl", "@compute @workgroup_size(1) fn main() {}\n");
+    let features = "[features]\ndefault = [\"cuda\"]\n\
+                    cuda = [\"dep:cutile\", \"cutile-embed/cuda\", \"cutile-build/cuda\"]\n\n\
+                    [dependencies]\n";
+    krate.write("Cargo.toml", &manifest.replacen("[dependencies]\n", features, 1));
+    krate.write(
+        "build.rs",
+        "#[cfg(feature = \"cuda\")]\n#[path = \"src/kernels.rs\"]\nmod kernels;\n\n\
+         fn main() {\n    let builder = cutile_build::Builder::from_metadata();\n    \
+         #[cfg(feature = \"cuda\")]\n    \
+         let builder = builder.warmup(\"probe\", kernels::warmup);\n    builder.build();\n}\n",
+    );
+    krate.write(
+        "src/main.rs",
+        "#[cfg(feature = \"cuda\")]\nmod kernels;\n\ncutile_embed::embed!();\n\n\
+         fn main() {\n    println!(\"bundles {}\", cutile_embed::bundles().len());\n}\n",
+    );
+    let built = krate
+        .build()
+        .argument("--no-default-features")
+        .env("CUDA_TOOLKIT_PATH", "/nonexistent")
+        .env("LIBCLANG_PATH", "/nonexistent")
+        .ok();
+    for absent in ["cuda-bindings", "cutile v0.5", "cutile-compiler"] {
+        assert!(!built.stderr.contains(absent), "{absent} is built:\n{}", built.stderr);
+    }
+    assert_eq!(built.program().bare().ok().line("bundles"), "1");
+}
+
+#[test]
+fn s11_docs_rs_gets_an_empty_bundle_that_says_so() {
+    let probe = Fixture::new("probe", "s11-docs");
+    let built = probe
+        .build()
+        .script_env("DOCS_RS", Some("1".as_ref()))
+        .script_env("CUDA_TOOLKIT_PATH", None)
+        .ok();
+    assert_eq!(built.manifest().skipped(), Some("DOCS_RS is set: docs.rs has no CUDA toolkit"));
+    let run = built.program().on("sm_90").arguments(["install", "must-double"]).ok();
+    let why = "s11-docs 0.1.0 embeds nothing: DOCS_RS is set: docs.rs has no CUDA toolkit";
+    assert!(run.line("1:must-double").ends_with(why), "{}", run.stdout);
+}
+
+/// Vendored as `cargo vendor` does it: a folder of sources with checksums that stands for a
+/// repository nobody can reach.
+#[test]
+fn s14_a_vendored_crate_is_built_offline_locked_and_frozen() {
+    let root = workspace_root().display();
+    let program = Fixture::elsewhere("probe", "s14");
+    let vendored = program.dir().join("vendor/s14-library");
+    let library = Fixture::in_folder(vendored, "probe", "s14-library");
+    let repository = "https://kernels.invalid/library";
+    program.cargo_toml(
+        &["sm_90"],
+        &format!("s14-library = {{ git = \"{repository}\", rev = \"1.0\" }}\n"),
+    );
+    // What a release names by version is here by path.
+    program.edit(
+        "Cargo.toml",
+        "[workspace]\n",
+        &format!(
+            "[workspace]\n\n[patch.crates-io]\n\
+             cutile-embed = {{ path = \"{root}/cutile-embed\" }}\n\
+             cutile-build = {{ path = \"{root}/cutile-build\" }}\n"
+        ),
+    );
+    for krate in ["embed", "build"] {
+        let path = format!("path = \"{root}/cutile-{krate}\"");
+        library.edit("Cargo.toml", &path, "version = \"0.1\"");
+    }
+    library.edit("Cargo.toml", "[workspace]\n", "");
+    fs::remove_file(library.dir().join("Cargo.lock")).unwrap();
+    fs::remove_file(library.dir().join("src/main.rs")).unwrap();
+    let text = fs::read_to_string(library.dir().join("src/kernels.rs")).unwrap();
+    let text = text.replace("pub mod small", "pub mod little").replace("small::", "little::");
+    library.write("src/kernels.rs", &text);
+    library.write("src/lib.rs", "pub mod kernels;\ncutile_embed::embed!();\n");
+    library.write(".cargo-checksum.json", "{\"files\": {}, \"package\": null}");
+    program.write(
+        ".cargo/config.toml",
+        &format!(
+            "[source.\"git+{repository}?rev=1.0\"]\ngit = \"{repository}\"\nrev = \"1.0\"\n\
+             replace-with = \"vendored\"\n\n[source.vendored]\ndirectory = \"vendor\"\n"
+        ),
+    );
+    program.edit(
+        "src/main.rs",
+        "use kernels::small;",
+        "use kernels::small;\nuse s14_library::kernels::little;",
+    );
+    program.edit("src/main.rs", "small::square(", "little::square(");
+    let files = || -> BTreeMap<PathBuf, Vec<u8>> { read_all(library.dir()) };
+    let before = files();
+    lock(&program, &library, &format!("git+{repository}?rev=1.0#{}", "0".repeat(40)));
+    let lock = fs::read(program.dir().join("Cargo.lock")).unwrap();
+    let built = program.build().argument("--locked").argument("--frozen").ok();
+    assert!(files() == before, "a build writes into the vendored crate");
+    assert!(fs::read(program.dir().join("Cargo.lock")).unwrap() == lock);
+    let steps = ["install", "double", "square", "bundles"];
+    let run = built.program().on("sm_90").arguments(steps).ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+    assert_eq!(run.line("2:square"), IN_MEMORY);
+    assert!(run.line("3:bundles").contains("s14-library"), "{}", run.stdout);
+}
+
+/// Writes the lock file as whoever could reach the repository has it: of a resolution by path, with
+/// the source of the library in it.
+fn lock(program: &Fixture, library: &Fixture, source: &str) {
+    let manifest = fs::read_to_string(program.dir().join("Cargo.toml")).unwrap();
+    let at = manifest.find(&format!("{} = {{ git", library.name())).unwrap();
+    let end = at + manifest[at..].find('\n').unwrap();
+    let by_path = format!("{} = {{ path = \"{}\" }}", library.name(), library.dir().display());
+    let manifest_by_path = format!("{}{by_path}{}", &manifest[..at], &manifest[end..]);
+    program.write("Cargo.toml", &manifest_by_path);
+    let resolved = std::process::Command::new("cargo")
+        .args(["metadata", "--offline", "--format-version=1"])
+        .current_dir(program.dir())
+        .output()
+        .unwrap();
+    assert!(resolved.status.success(), "{}", String::from_utf8_lossy(&resolved.stderr));
+    program.write("Cargo.toml", &manifest);
+    let name = format!("name = \"{}\"\nversion = \"0.1.0\"\n", library.name());
+    program.edit("Cargo.lock", &name, &format!("{name}source = \"{source}\"\n"));
+}
+
+/// Path to bytes of every file below a folder.
+fn read_all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => read_all(&path),
+            false => BTreeMap::from([(path.clone(), fs::read(&path).unwrap())]),
+        })
+        .collect()
 }
 
 #[test]

@@ -214,10 +214,17 @@ fn s41_two_modules_of_one_text_that_call_other_helpers() {
         ),
     );
     let built = fixture.build().ok();
-    let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
+    let steps = ["install", "double", "must-double"];
+    let run = built.program().on("sm_90").arguments(steps).ok();
     assert!(run.line("0:install").contains("filled=0"), "{}", run.stdout);
     assert!(run.stderr.contains("small::double<64> is not served"), "{}", run.stderr);
     assert!(!run.line("1:error").is_empty());
+    assert_eq!(
+        run.line("2:must-double"),
+        "small::double<64> is not embedded for sm_90: it is left out: s41::kernels::two::small has \
+         the same text and calls other helpers, and cutile's key does not tell the two apart; \
+         rename one of the modules"
+    );
 }
 
 #[test]
@@ -227,18 +234,36 @@ fn s41_two_crates_with_a_module_and_a_kernel_of_one_name() {
     let library = Fixture::in_folder("s41-two/library", "probe", "s41-library");
     std::fs::remove_file(library.dir().join("src/main.rs")).unwrap();
     library.edit("Cargo.toml", "[workspace]\n", "");
-    library.edit("src/kernels.rs", "        x + x\n", "        x + x + x\n");
     library.write("src/lib.rs", "pub mod kernels;\ncutile_embed::embed!();\n");
     program.edit(
         "src/main.rs",
         "use kernels::small;",
         "use kernels::small;\nuse s41_library as _;",
     );
-    let run = program.build().ok().program().on("sm_90").arguments(["install", "double"]).ok();
-    assert!(run.line("0:install").contains("filled=0"), "{}", run.stdout);
-    assert!(run.stderr.contains("small::double<64> is not served"), "{}", run.stderr);
-    assert!(run.stderr.contains("rename one of the modules"), "{}", run.stderr);
-    assert!(!run.line("1:error").is_empty());
+    let steps = ["install", "double", "must-double"];
+    // Each of the two is left out; the linker decides which is the first.
+    let left_out = |whys: [&str; 2]| {
+        let run = program.build().ok().program().on("sm_90").arguments(steps).ok();
+        assert!(run.line("0:install").contains("filled=0"), "{}", run.stdout);
+        for why in whys {
+            let text = format!("small::double<64> is not served: {why}");
+            assert!(run.stderr.contains(&text), "{}", run.stderr);
+        }
+        assert!(!run.line("1:error").is_empty());
+        let said = run.line("2:must-double");
+        let is_told = |why| {
+            said == format!("small::double<64> is not embedded for sm_90: it is left out: {why}")
+        };
+        assert!(whys.into_iter().any(is_told), "{said}");
+    };
+    // The same text in both: the images differ in the paths that they name.
+    let why = "two images are embedded under one key; rename one of the modules that declare it";
+    left_out([why, why]);
+    library.edit("src/kernels.rs", "        x + x\n", "        x + x + x\n");
+    let why = "has the same text and calls other helpers, and cutile's key does not tell the two \
+               apart; rename one of the modules";
+    let of = |krate: &str| format!("{krate}::kernels::small {why}");
+    left_out([&of("s41_library"), &of("s41_two")]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! tileiras does something else than compile.
 
 use crate::{IN_MEMORY, with_toolkit};
-use cutile_tests::{FakeToolkit, Fault, Fixture};
+use cutile_tests::{Built, FakeToolkit, Fault, Fixture};
 
 #[test]
 fn s08_tileiras_fails_for_one_target() {
@@ -56,6 +56,73 @@ fn s09_tileiras_is_killed_hangs_or_writes_too_little() {
     assert_eq!(built.tileiras_runs(), 2, "nothing of the failures was kept");
     let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
     assert_eq!(run.line("1:double"), IN_MEMORY);
+}
+
+/// The probe for sm_90 and sm_100 with a kernel that begins with sm_100, launched `before` or after
+/// the others of its warm-up.
+fn with_scaled(name: &str, before: bool) -> Fixture {
+    let probe = Fixture::new("probe", name);
+    probe.cargo_toml(&["sm_90", "sm_100"], "");
+    // Block-scaled matrix multiplication.
+    probe.edit(
+        "src/kernels.rs",
+        "/// The launches of the program.",
+        "#[cutile::module]\npub mod scaled {\n    use cutile::core::*;\n\n    \
+         #[cutile::entry()]\n    \
+         pub fn multiply(z: &mut Tensor<f32, { [16, 16] }>) {\n        \
+         let x: Tile<f4e2m1fn, { [16, 16] }> = constant(f4e2m1fn::ZERO, shape![16, 16]);\n        \
+         let sum: Tile<f32, { [16, 16] }> = constant(0.0, shape![16, 16]);\n        \
+         let left: Tile<f8e4m3fn, { [16, 1] }> = constant(f8e4m3fn::ZERO, shape![16, 1]);\n        \
+         let right: Tile<f8e4m3fn, { [1, 16] }> = constant(f8e4m3fn::ZERO, shape![1, 16]);\n        \
+         z.store(mmaf_scaled(x, x, sum, left, right));\n    }\n}\n\n\
+         /// The launches of the program.",
+    );
+    let launch = "    let matrix = api::meta::<f32>(&[64, 64]).sync()?;\n    \
+                  scaled::multiply(matrix.partition([16, 16])).compile()?;\n";
+    let at = if before { "    let vector = || api::meta" } else { "    Ok(())\n" };
+    probe.edit("src/kernels.rs", at, &format!("{launch}{at}"));
+    probe
+}
+
+const KEPT: &str = "[package.metadata.cutile]\n\
+                    targets-for = { \"scaled::multiply\" = [\"sm_100\"] }\n";
+
+fn targets(built: &Built, function: &str) -> Vec<String> {
+    let manifest = built.manifest();
+    let row = manifest.kernels().iter().find(|row| row["function"] == function).unwrap();
+    row["images"].as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn s10_a_kernel_that_one_target_lacks_stops_the_build_until_it_is_kept_from_it() {
+    let probe = with_scaled("s10", false);
+    let said = probe.build().fails();
+    let text =
+        "cuda_tile.mmaf_scaled requires sm_100 or newer; selected Tile IR 13.5, target sm_90";
+    assert!(said.contains("warm-up \"probe\" failed for sm_90"), "{said}");
+    assert!(said.contains(text) && said.contains("src/kernels.rs:"), "{said}");
+    probe.edit("Cargo.toml", "[package.metadata.cutile]\n", KEPT);
+    let built = probe.build().ok();
+    assert_eq!(targets(&built, "multiply"), ["sm_100"]);
+    assert_eq!(targets(&built, "double"), ["sm_100", "sm_90"]);
+    for gpu in ["sm_90", "sm_100"] {
+        let run = built.program().on(gpu).arguments(["install", "double"]).ok();
+        assert_eq!(run.line("1:double"), IN_MEMORY);
+    }
+}
+
+/// A warm-up ends where a launch fails. On the target that lacks the kernel, what would have come
+/// behind it is either embedded all the same, or named.
+#[test]
+fn s10_what_comes_behind_a_kernel_that_a_target_lacks_is_not_lost() {
+    let probe = with_scaled("s10-before", true);
+    probe.edit("Cargo.toml", "[package.metadata.cutile]\n", KEPT);
+    match probe.build().try_ok() {
+        Ok(built) => assert_eq!(targets(&built, "double"), ["sm_100", "sm_90"]),
+        Err(said) => {
+            assert!(said.contains("small::double") && said.contains("sm_90"), "{said}");
+        }
+    }
 }
 
 #[test]

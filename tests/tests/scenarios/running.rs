@@ -1,7 +1,8 @@
 //! The program on other machines than the one that built it.
 
 use crate::{IN_MEMORY, probe, with_toolkit};
-use cutile_tests::{Container, FakeToolkit, Fault, Fixture};
+use cutile_embed::index::Index;
+use cutile_tests::{Container, FakeToolkit, Fault, Fixture, Program, scratch};
 
 #[test]
 fn s18_nothing_on_the_machine_but_the_driver() {
@@ -65,6 +66,50 @@ fn s27_install_twice_and_after_an_eviction() {
 }
 
 #[test]
+fn s42_the_in_memory_cache_is_evicted_between_two_launches() {
+    // No tileiras: nothing can be compiled, and nothing is found in a store without one.
+    let steps = ["install", "double", "evict", "must-double", "install", "must-double"];
+    let run = probe().program().on("sm_90").arguments(steps).ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+    assert_eq!(
+        run.line("3:must-double"),
+        "small::double<64> is not embedded for sm_90: it is embedded and not in cutile's in-memory \
+         cache: `only` left it out, or the cache was cleared; call install again"
+    );
+    assert_eq!(run.line("5:must-double"), "done");
+    // With the build's tileiras, which has nothing to do: the image is in the store.
+    let cache = scratch();
+    let run = probe()
+        .program()
+        .on("sm_90")
+        .env("CUTILE_TILEIRAS_PATH", cutile_tests::toolkit().tileiras.as_os_str())
+        .env("XDG_CACHE_HOME", cache.path())
+        .arguments(["install", "double", "evict", "double", "double"])
+        .ok();
+    assert_eq!(run.line("1:double"), IN_MEMORY);
+    assert_eq!(run.line("3:double"), "jit=1 backend=0 stored=1 done");
+    assert_eq!(run.line("4:double"), IN_MEMORY);
+}
+
+#[test]
+fn s42_a_dependent_launch_needs_a_program_that_answers_for_tileiras() {
+    let steps = ["install", "double", "dependent", "double"];
+    let run = |tileiras: &std::path::Path| {
+        let run = probe().program().on("sm_90").env("PATH", "/usr/bin:/bin");
+        run.env("CUTILE_TILEIRAS_PATH", tileiras).arguments(steps).ok()
+    };
+    let without = run("/nonexistent/tileiras".as_ref());
+    let error = without.line("2:error");
+    assert!(error.contains("tileiras"), "{error}");
+    // The process goes on, and what is embedded is served.
+    assert_eq!(without.line("3:double"), IN_MEMORY);
+    let answers = FakeToolkit::new();
+    let with = run(&answers.root().join("bin/tileiras"));
+    assert_eq!(with.line("2:dependent"), IN_MEMORY, "{}", with.stdout);
+    assert!(answers.calls().is_empty(), "{:?}", answers.calls());
+}
+
+#[test]
 fn s27_another_store_comes_before_or_after() {
     let folder = cutile_tests::scratch();
     let foreign = format!("foreign:{}/store", folder.path().display());
@@ -105,6 +150,13 @@ fn s39_devices_of_different_and_of_equal_architectures() {
     let repeated = run("sm_90,sm_100", "install:1,1");
     assert_eq!(repeated.line("0:install"), "1=sm_100 filled=2 present=0 images=2 failed=0");
     assert_eq!(repeated.line("2:double"), IN_MEMORY);
+    let run = probe().program().on("sm_90,sm_100");
+    let other = run.arguments(["install:0", "device:1", "must-double"]).ok();
+    assert_eq!(
+        other.line("2:must-double"),
+        "small::double<64> is not embedded for sm_100: device 1 was not filled; choose it with \
+         Installer::devices"
+    );
     let absent = probe().program().on("sm_90").arguments(["install:4"]).ok();
     assert!(absent.stderr.contains("there is no device 4"), "{}", absent.stderr);
 }
@@ -136,6 +188,13 @@ fn s15_two_crates_embed_and_one_program_launches() {
     let mut bundles: Vec<&str> = run.line("3:bundles").split(',').collect();
     bundles.sort_unstable();
     assert_eq!(bundles, ["s15", "s15-library"]);
+
+    // One of the two cannot be used: its kernels are told why, and the other's are served.
+    let half = of_another_cutile(built.program(), "s15");
+    let run = half.on("sm_90").arguments(["install", "must-double", "square"]).ok();
+    let said = run.line("1:must-double");
+    assert!(said.contains("the bundle of s15 0.1.0 is not used: it was built by cutile"), "{said}");
+    assert_eq!(run.line("2:square"), IN_MEMORY);
 }
 
 #[test]
@@ -145,10 +204,17 @@ fn s21_the_driver_rejects_an_image() {
     let probe = Fixture::new("probe", "s21");
     let build = probe.build().env("CUTILE_BUILD_CACHE", cache.path());
     let built = with_toolkit(build, &toolkit).ok();
-    let run = built.program().on("sm_90").arguments(["install", "double"]).ok();
+    let steps = ["install", "double", "must-double"];
+    let run = built.program().on("sm_90").arguments(steps).ok();
     assert_eq!(run.line("0:install"), "0=sm_90 filled=0 present=0 images=0 failed=2");
     assert_eq!(run.stderr.matches("the driver refused its image").count(), 2, "{}", run.stderr);
     assert!(!run.line("1:error").is_empty(), "there is no toolkit to fall back to");
+    let said = run.line("2:must-double");
+    let start = "small::double<64> is not embedded for sm_90: its image cannot be used: \
+                 small::double<64> for sm_90: the driver refused its image (CUDA driver error: \
+                 DriverError(209, ";
+    assert!(said.starts_with(start), "{said}");
+    assert!(said.ends_with("; launches of it are compiled at run time"), "{said}");
     let run = built
         .program()
         .on("sm_90")
@@ -157,4 +223,66 @@ fn s21_the_driver_rejects_an_image() {
         .ok();
     assert!(run.line("1:double").starts_with("jit=1 backend=1"), "{}", run.stdout);
     assert_eq!(run.line("2:double"), IN_MEMORY);
+}
+
+/// A copy of a program whose bundle of this package says that another cutile built it.
+fn of_another_cutile(program: &Program, package: &str) -> Program {
+    program.changed(|bytes| {
+        // The magic stands in the code that looks for it, too.
+        let starts = bytes.windows(16).enumerate();
+        let starts = starts.filter(|(_, window)| *window == cutile_embed::index::INDEX_MAGIC);
+        let found = starts.map(|(at, _)| at).find_map(|at| {
+            let length = u64::from_le_bytes(bytes.get(at + 24..at + 32)?.try_into().ok()?);
+            let end = at.checked_add(80)?.checked_add(usize::try_from(length).ok()?)?;
+            let mut index = Index::parse(bytes.get(at..end)?).ok()?;
+            index.cutile = "0.4.9";
+            (index.package == package).then(|| (at..end, index.write()))
+        });
+        let (place, index) = found.expect("an index in the program");
+        assert_eq!(place.len(), index.len());
+        bytes[place].copy_from_slice(&index);
+    })
+}
+
+#[test]
+fn s16_a_bundle_that_another_cutile_built_is_told_and_left_alone() {
+    let program = of_another_cutile(probe().program(), "probe");
+    let run = program.on("sm_90").arguments(["install", "must-double"]).ok();
+    let why = "the bundle of probe 0.1.0 is not used: it was built by cutile 0.4.9 and this program \
+               has 0.5.0: use one version of cutile for dependencies and build-dependencies";
+    assert!(run.stderr.contains(why), "{}", run.stderr);
+    assert_eq!(run.line("0:install"), "0=sm_90 filled=0 present=0 images=0 failed=0");
+    assert_eq!(
+        run.line("1:must-double"),
+        format!("small::double<64> is not embedded for sm_90: {why}")
+    );
+}
+
+#[test]
+fn a_damaged_pack_is_told_and_the_other_target_is_served() {
+    // The packs stand in the program by the names of their files: sm_100 before sm_90.
+    let program = probe().program().changed(|bytes| {
+        let magic = cutile_embed::pack::magic();
+        let starts = bytes.windows(magic.len()).enumerate();
+        let starts = starts.filter(|(_, window)| *window == magic).map(|(at, _)| at);
+        let packs: Vec<usize> = starts.collect();
+        let [_, of_sm_90] = packs[..] else { panic!("two packs: {packs:?}") };
+        // In the index, behind the header.
+        bytes[of_sm_90 + 100] ^= 1;
+    });
+    let steps = ["install", "must-double"];
+    let run = program.on("sm_90").arguments(steps).ok();
+    assert_eq!(run.line("0:install"), "0=sm_90 filled=0 present=0 images=0 failed=0");
+    let why = "the pack's index does not match its digest; build again";
+    assert!(
+        run.stderr.contains(&format!("probe for sm_90 is not served: {why}")),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(
+        run.line("1:must-double"),
+        format!("small::double<64> is not embedded for sm_90: it is left out: {why}")
+    );
+    let run = program.on("sm_100").arguments(steps).ok();
+    assert_eq!(run.line("1:must-double"), "done");
 }

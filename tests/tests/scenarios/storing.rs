@@ -92,6 +92,95 @@ fn s22_a_damaged_entry_is_compiled_again() {
     }
 }
 
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn folder(path: &Path, mode: u32) {
+    fs::create_dir_all(path).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn s23_a_cache_folder_that_others_can_enter_or_replace_is_not_used() {
+    let (open, shared) = (cutile_tests::scratch(), cutile_tests::scratch());
+    let root = open.path().join("cutile/kernels");
+    folder(&root, 0o755);
+    for _ in 0..2 {
+        let run = compiling(open.path()).ok();
+        let why = format!(
+            "No disk cache: the cache folder {} is not used: group or others can enter it (mode \
+             0755); delete it and retry",
+            root.display()
+        );
+        assert!(run.stderr.contains(&why), "{}", run.stderr);
+        assert_eq!(run.line("1:double"), COMPILED);
+    }
+    // Narrowing it would not make good what others have put there.
+    assert_eq!(mode(&root), 0o755);
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+
+    let parent = shared.path().join("everybodys");
+    folder(&parent, 0o777);
+    let run = probe().program().on("sm_90").env("XDG_CACHE_HOME", &parent);
+    let run = run.arguments(["install", "double"]).ok();
+    let why = format!(
+        "No disk cache: the cache folder {} is not used: everybody can write it (mode 0777)",
+        parent.display()
+    );
+    assert!(run.stderr.contains(&why), "{}", run.stderr);
+    assert_eq!(run.line("1:double"), crate::IN_MEMORY);
+    assert!(!parent.join("cutile/kernels").exists());
+}
+
+#[test]
+fn s23_a_relative_or_empty_cache_folder_does_not_count() {
+    for value in ["", "relative"] {
+        let home = cutile_tests::scratch();
+        let run = probe().program().on("sm_90").env("HOME", home.path());
+        let run = run.env("XDG_CACHE_HOME", value).arguments(["install"]).ok();
+        let root = home.path().join(".cache/cutile/kernels");
+        let text = format!("What is not embedded is cached in {}.", root.display());
+        assert!(run.stderr.contains(&text), "{}", run.stderr);
+        assert_eq!(mode(&root), 0o700);
+        assert!(!Path::new("relative").exists());
+    }
+}
+
+#[test]
+fn s24_the_disk_is_full_in_the_middle_of_a_put() {
+    let cache = cutile_tests::scratch();
+    // Two pages: less than the image. What is left is listed where the program's lines are.
+    let script = format!(
+        "mount -t tmpfs -o size=8k,mode=0700 tmpfs '{cache}'; \"$@\"; echo files \
+         $(find '{cache}' -type f -name '*.*') end",
+        cache = cache.path().display()
+    );
+    let run = compiling(cache.path()).arguments(["double"]).in_script(&script).ok();
+    assert_eq!(run.line("1:double"), COMPILED);
+    assert_eq!(run.line("2:double"), crate::IN_MEMORY);
+    assert_eq!(run.line("files"), "end", "a part of the entry is left");
+}
+
+#[test]
+fn s24_the_entry_cannot_be_replaced() {
+    let cache = cutile_tests::scratch();
+    let _ = compiling(cache.path()).ok();
+    let entry = entry(cache.path());
+    fs::write(&entry, []).unwrap();
+    // A file that something is mounted on is busy for `rename` and `unlink`.
+    let script = format!("mount --bind '{entry}' '{entry}'; \"$@\"", entry = entry.display());
+    let run = compiling(cache.path()).arguments(["double"]).in_script(&script).ok();
+    assert_eq!(run.line("1:double"), COMPILED);
+    assert_eq!(run.line("2:double"), crate::IN_MEMORY);
+    let shard = entry.parent().unwrap();
+    assert_eq!(fs::read_dir(shard).unwrap().count(), 1, "a part of the entry is left");
+    assert_eq!(fs::read(&entry).unwrap(), [0u8; 0]);
+    // Once it can be, it is.
+    assert_eq!(compiling(cache.path()).ok().line("1:double"), COMPILED);
+    assert_eq!(compiling(cache.path()).ok().line("1:double"), FROM_DISK);
+}
+
 #[test]
 fn s25_eight_processes_on_an_empty_cache() {
     let cache = cutile_tests::scratch();
