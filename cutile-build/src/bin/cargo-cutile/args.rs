@@ -63,7 +63,7 @@ pub(crate) enum Command {
     },
     /// Run a program, and write down which specializations it launched
     Record(Record),
-    /// Compile the kernels of a package into a folder of it, to be shipped
+    /// Compile a package's kernels into it, to be shipped with it
     Prebuild(prebuild::Arguments),
     /// Show what is embedded in a program or library
     Inspect(Inspect),
