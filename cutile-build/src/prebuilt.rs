@@ -240,8 +240,8 @@ fn check_image(pack: &Pack<'_>, target: &str, row: &ImageRow) -> Result<Vec<u8>,
     Ok(payload.into_owned())
 }
 
-/// As `CUDA_RUST_DEBUG` takes it. The default of a program is always one of the three.
-fn level(codegen: Codegen) -> &'static str {
+/// As `CUDA_RUST_DEBUG` and `CUTILE_JIT_DEBUG` take it. The default of a program is always one of the three.
+pub(crate) fn level(codegen: Codegen) -> &'static str {
     match codegen {
         Codegen::Debug => "full",
         Codegen::Optimized { lineinfo: true, .. } => "line",

@@ -3,6 +3,7 @@
 use super::{JIT_DEBUG_ENV, PASS_ENV, REPLAY_FILE, TILEIRAS_ENV};
 use crate::error::BuildError;
 use crate::events::Events;
+use crate::prebuilt::level;
 use crate::restricted::Restricted;
 use crate::targets::Target;
 use crate::toolkit::Identity;
@@ -238,18 +239,9 @@ fn command(setup: &Setup<'_>, pass: &Pass, dir: &Path) -> std::io::Result<Comman
         .env("TMPDIR", dir);
     match pass.keep {
         Keep::All | Keep::Explicit => command.env_remove(JIT_DEBUG_ENV),
-        Keep::Default => command.env(JIT_DEBUG_ENV, debug_level(pass.program)),
+        Keep::Default => command.env(JIT_DEBUG_ENV, level(pass.program)),
     };
     Ok(command)
-}
-
-/// The word that upstream's variable takes. The program's default is always one of the three.
-fn debug_level(codegen: Codegen) -> &'static str {
-    match codegen {
-        Codegen::Debug => "full",
-        Codegen::Optimized { lineinfo: true, .. } => "line",
-        Codegen::Optimized { lineinfo: false, .. } => "none",
-    }
 }
 
 /// Waits for the child and calls `meanwhile`, which is cheap, again and again.
