@@ -215,7 +215,7 @@ fn in_twos(folder: &Path) -> PathBuf {
     let script = format!(
         "#!/bin/sh\nPATH=/usr/bin:/bin\n\
          case \"$1\" in --version|--list-versions) exec '{real}' \"$@\";; esac\n\
-         mktemp '{gate}/XXXXXX' > /dev/null\n\
+         mktemp -p '{gate}' > /dev/null\n\
          for try in $(seq 3000); do [ $(ls '{gate}' | wc -l) -ge 2 ] && break; sleep 0.01; done\n\
          exec '{real}' \"$@\"\n",
         real = toolkit().tileiras.display(),
