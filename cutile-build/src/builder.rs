@@ -136,6 +136,11 @@ impl Builder {
     /// GPU: real launches are recorded as well, and compute nothing.
     ///
     /// The name is for messages. May be called several times.
+    ///
+    /// What it finds is kept in the build cache, and taken from there while the build script is the
+    /// same. A warm-up that reads a file or a variable says so to cargo, as any build script does,
+    /// and before [`build`](Self::build): with `cargo::rerun-if-changed` or
+    /// `cargo::rerun-if-env-changed`. When those change it runs again.
     #[cfg(feature = "cuda")]
     pub fn warmup<E: fmt::Display>(
         mut self,

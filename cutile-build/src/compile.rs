@@ -78,7 +78,8 @@ impl Work<'_> {
     pub(crate) fn run(self, note: &mut dyn FnMut(&str)) -> Result<Made, BuildError> {
         let Self { env, identity, targets, .. } = self;
         let directory = env.out_dir().join("cutile-virtual-gpu");
-        let virtual_gpu = VirtualGpu::build(&directory, env.rustc().as_os_str())?;
+        let rustc = env.rustc().as_os_str();
+        let virtual_gpu = VirtualGpu::at(&directory, rustc)?;
         let program = env.device_debug_level()?;
         let jobs = Jobs::start(env, self.toolkit, identity, self.reuse, self.progress);
         let found = rehearsal::rehearse(
@@ -86,6 +87,8 @@ impl Work<'_> {
                 process: self.process,
                 scratch: self.scratch,
                 virtual_gpu: &virtual_gpu,
+                rustc,
+                cache: env.cache_dir().map(|cache| (cache, env.manifest_dir.clone())),
                 identity,
                 program,
                 replay: self.replay,

@@ -16,6 +16,8 @@
 
 use crate::targets::{Target, TargetError};
 use cutile_embed::manifest::{Codegen, Package};
+#[cfg(any(feature = "cuda", feature = "cli"))]
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -308,6 +310,23 @@ impl BuildEnv {
     pub(crate) fn internal(name: &str) -> Option<OsString> {
         #[allow(clippy::disallowed_methods, reason = "this is the one place that reads them")]
         std::env::var_os(name)
+    }
+
+    /// The variables with which cargo describes the crate, its features and its dependencies to a
+    /// build script, and those that change the code of kernels. Sorted.
+    #[cfg(any(feature = "cuda", feature = "cli"))]
+    pub(crate) fn of_crate() -> BTreeMap<OsString, OsString> {
+        const PREFIXES: [&str; 5] =
+            ["CARGO_CFG_", "CARGO_FEATURE_", "CARGO_MANIFEST_", "CARGO_PKG_", "DEP_"];
+        const NAMES: [&str; 6] =
+            ["CUDA_RUST_DEBUG", "DEBUG", "HOST", "OPT_LEVEL", "PROFILE", "TARGET"];
+        let counts = |name: &str| {
+            PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+                || NAMES.contains(&name)
+                || FORBIDDEN.contains(&name)
+        };
+        #[allow(clippy::disallowed_methods, reason = "this is the one place that reads them")]
+        std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(counts)).collect()
     }
 
     /// The crate that is being built.

@@ -12,6 +12,7 @@
 
 #[cfg(feature = "cuda")]
 mod child;
+mod kept;
 mod parent;
 #[cfg(feature = "cuda")]
 mod replay;

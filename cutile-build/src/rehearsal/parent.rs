@@ -1,5 +1,6 @@
 //! The parent: starts the children, hands on their jobs as they come, gathers their rows.
 
+use super::kept::{Kept, Rehearsed};
 use super::{JIT_DEBUG_ENV, PASS_ENV, REPLAY_FILE, TILEIRAS_ENV};
 use crate::error::BuildError;
 use crate::events::Events;
@@ -15,7 +16,7 @@ use cutile_embed::rehearsal::{
     DIR_ENV, Declared, Keep, Line, PROGRAM_PASS_ENV, Pass, ROWS_FILE, Row,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -39,7 +40,11 @@ pub(crate) struct Setup<'a> {
     pub(crate) process: Process<'a>,
     /// Folder for the children's folders.
     pub(crate) scratch: &'a Path,
+    /// Where it is, or will be: it is compiled when a child needs it.
     pub(crate) virtual_gpu: &'a VirtualGpu,
+    pub(crate) rustc: &'a OsStr,
+    /// The build cache, and the folder that a build script runs in.
+    pub(crate) cache: Option<(PathBuf, PathBuf)>,
     /// Whose answers the recording assembler gives.
     pub(crate) identity: &'a Identity,
     /// Default debug level that the images are for.
@@ -110,21 +115,36 @@ fn portable(module: &str) -> &str {
 /// A job that a child recorded.
 pub(crate) type Submit<'a> = dyn Fn([u8; 32], RecordedJob) + Sync + 'a;
 
-/// Runs the warm-ups once per target. Every job goes to `submit` as soon as it is recorded.
+/// Runs the warm-ups once per target, but for those that are kept. Every job goes to `submit` as soon
+/// as it is recorded.
 pub(crate) fn rehearse(
     setup: &Setup<'_>,
     targets: &[Target],
     submit: &Submit<'_>,
 ) -> Result<Rehearsal, BuildError> {
-    let queue = Mutex::new(targets.iter());
-    let outcomes: Mutex<BTreeMap<Target, Result<Vec<Line>, String>>> = Mutex::default();
+    let kept = Kept::open(setup);
+    let mut outcomes: BTreeMap<Target, Result<Vec<Line>, String>> = BTreeMap::new();
+    for target in targets {
+        if let Some(found) = kept.as_ref().and_then(|kept| kept.get(setup, *target)) {
+            let take = || Ok(take(setup, *target, found, submit));
+            outcomes.insert(*target, Events::of_process().rehearsal(target.as_str(), take));
+        }
+    }
+    let left: Vec<&Target> =
+        targets.iter().filter(|target| !outcomes.contains_key(*target)).collect();
+    if !left.is_empty() {
+        setup.virtual_gpu.compile(setup.rustc)?;
+    }
+    let kept = kept.as_ref();
+    let queue = Mutex::new(left.iter());
+    let outcomes = Mutex::new(outcomes);
     std::thread::scope(|scope| {
-        for _ in 0..setup.parallel.clamp(1, targets.len().max(1)) {
+        for _ in 0..setup.parallel.clamp(1, left.len().max(1)) {
             scope.spawn(|| {
                 while let Some(target) = next(&queue) {
-                    let rehearse = || on_target(setup, target, submit);
+                    let rehearse = || on_target(setup, kept, target, submit);
                     let lines = Events::of_process().rehearsal(target.as_str(), rehearse);
-                    lock(&outcomes).insert(*target, lines);
+                    lock(&outcomes).insert(**target, lines);
                 }
             });
         }
@@ -135,7 +155,7 @@ pub(crate) fn rehearse(
     )
 }
 
-fn next<'t>(queue: &Mutex<std::slice::Iter<'t, Target>>) -> Option<&'t Target> {
+fn next<'t, T>(queue: &Mutex<std::slice::Iter<'t, T>>) -> Option<&'t T> {
     lock(queue).next()
 }
 
@@ -143,16 +163,86 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Submits the jobs of a target, but for those of kernels that it does not get.
+struct Submitter<'a> {
+    submit: &'a Submit<'a>,
+    restricted: &'a Restricted,
+    target: Target,
+    /// Functions of kernels that the target does not get.
+    without: Vec<&'a str>,
+    held: HashMap<[u8; 32], RecordedJob>,
+}
+
+impl<'a> Submitter<'a> {
+    fn new(setup: &'a Setup<'_>, target: Target, submit: &'a Submit<'a>) -> Self {
+        let restricted = setup.restricted;
+        let without = restricted.functions_without(target);
+        Self { submit, restricted, target, without, held: HashMap::new() }
+    }
+
+    /// Submits a job, or holds it: its kernel is not known yet. The name of the entry is in the
+    /// bytecode, and may be that of another kernel, too.
+    fn submit_or_hold(&mut self, digest: [u8; 32], job: RecordedJob) {
+        let may_be = |function: &&str| {
+            let entry = format!("{function}_entry");
+            job.bytecode.windows(entry.len()).any(|window| window == entry.as_bytes())
+        };
+        if self.without.iter().any(may_be) {
+            self.held.insert(digest, job);
+        } else {
+            (self.submit)(digest, job);
+        }
+    }
+
+    /// Submits what was held and is of a kernel that the target gets.
+    fn name(&mut self, lines: &[Line]) {
+        for line in lines {
+            if let Line::Row(row) = line
+                && allows(self.restricted, row, self.target)
+                && let Some(digest) = key_bytes(&row.job)
+                && let Some(job) = self.held.remove(&digest)
+            {
+                (self.submit)(digest, job);
+            }
+        }
+    }
+}
+
+/// What was found by a rehearsal before this build, with its jobs.
+fn take(setup: &Setup<'_>, target: Target, found: Rehearsed, submit: &Submit<'_>) -> Vec<Line> {
+    let Rehearsed { lines, jobs } = found;
+    let mut submitter = Submitter::new(setup, target, submit);
+    for (digest, job) in jobs {
+        submitter.submit_or_hold(digest, job);
+    }
+    submitter.name(&lines);
+    lines
+}
+
 /// The passes that a target takes: one where both sides have the same default level, else one at
 /// the program's level, and one for launches that set a level of their own if there are any.
-fn on_target(setup: &Setup<'_>, target: &Target, submit: &Submit<'_>) -> Result<Vec<Line>, String> {
-    let pass = |keep| Pass { target: target.to_string(), program: setup.program, keep };
-    if matches!(setup.process, Process::BuildScript { codegen } if codegen == setup.program) {
-        return run(setup, *target, &pass(Keep::All), submit);
+fn on_target(
+    setup: &Setup<'_>,
+    kept: Option<&Kept>,
+    target: &Target,
+    submit: &Submit<'_>,
+) -> Result<Vec<Line>, String> {
+    let mut dirs = Vec::new();
+    let mut run = |keep| {
+        let pass = Pass { target: target.to_string(), program: setup.program, keep };
+        let dir = setup.scratch.join(format!("{target}-{keep:?}"));
+        let lines = run(setup, *target, &pass, &dir, submit)?;
+        dirs.push(dir);
+        Ok::<_, String>(lines)
+    };
+    let is_same =
+        matches!(setup.process, Process::BuildScript { codegen } if codegen == setup.program);
+    let mut lines = run(if is_same { Keep::All } else { Keep::Default })?;
+    if !is_same && lines.contains(&Line::Explicit) {
+        lines.extend(run(Keep::Explicit)?);
     }
-    let mut lines = run(setup, *target, &pass(Keep::Default), submit)?;
-    if lines.contains(&Line::Explicit) {
-        lines.extend(run(setup, *target, &pass(Keep::Explicit), submit)?);
+    if let Some(kept) = kept {
+        kept.put(setup, *target, &lines, &dirs);
     }
     Ok(lines)
 }
@@ -161,10 +251,10 @@ fn run(
     setup: &Setup<'_>,
     target: Target,
     pass: &Pass,
+    dir: &Path,
     submit: &Submit<'_>,
 ) -> Result<Vec<Line>, String> {
     let io = |what: &str, error: std::io::Error| format!("{what}: {error}");
-    let dir = setup.scratch.join(format!("{}-{:?}", pass.target, pass.keep));
     let jobs = dir.join("jobs");
     fs::create_dir_all(&jobs).map_err(|error| io("its folder cannot be made", error))?;
     for (name, answer) in [
@@ -180,40 +270,18 @@ fn run(
             .map_err(|error| io("its folder is read-only", error))?;
     }
     let output = File::create(dir.join("output")).map_err(|error| io("no output file", error))?;
-    let mut child = command(setup, pass, &dir)
+    let mut child = command(setup, pass, dir)
         .and_then(|mut command| {
             command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).spawn()
         })
         .map_err(|error| io("it does not start", error))?;
     let mut seen = HashSet::new();
-    let mut held = HashMap::new();
-    let restricted = setup.restricted.functions_without(target);
-    let mut submit_or_hold = |digest, job: RecordedJob| {
-        // Its kernel is not known yet. The name of the entry is in the bytecode, and may be that of
-        // another kernel, too.
-        let may_be = |function: &&str| {
-            let entry = format!("{function}_entry");
-            job.bytecode.windows(entry.len()).any(|window| window == entry.as_bytes())
-        };
-        if restricted.iter().any(may_be) {
-            held.insert(digest, job);
-        } else {
-            submit(digest, job);
-        }
-    };
-    let status =
-        watch(&mut child, setup.timeout, || collect(&jobs, &mut seen, &mut submit_or_hold))?;
-    collect(&jobs, &mut seen, &mut submit_or_hold)?;
+    let mut submitter = Submitter::new(setup, target, submit);
+    let mut submit = |digest, job| submitter.submit_or_hold(digest, job);
+    let status = watch(&mut child, setup.timeout, || collect(&jobs, &mut seen, &mut submit))?;
+    collect(&jobs, &mut seen, &mut submit)?;
     let lines = read_lines(&dir.join(ROWS_FILE));
-    for line in &lines {
-        if let Line::Row(row) = line
-            && allows(setup.restricted, row, target)
-            && let Some(digest) = key_bytes(&row.job)
-            && let Some(job) = held.remove(&digest)
-        {
-            submit(digest, job);
-        }
-    }
+    submitter.name(&lines);
     if status.success() && lines.last() == Some(&Line::End) {
         return Ok(lines);
     }

@@ -63,6 +63,7 @@ pub use job::{MalformedJob, RecordedJob};
 use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -121,6 +122,7 @@ const NOT_INHERITED: &[&str] = &[
 /// The compiled driver and recording assembler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VirtualGpu {
+    /// Its last name is a digest of sources, options and compiler.
     directory: PathBuf,
 }
 
@@ -138,24 +140,31 @@ impl VirtualGpu {
     /// # Security
     /// What is found is run as it is: `directory` must be one that only this user can write to.
     pub fn build(directory: &Path, rustc: &OsStr) -> Result<Self, VirtualGpuError> {
-        let io = |action, path: &Path| {
-            let path = path.to_owned();
-            move |source| VirtualGpuError::Io { action, path, source }
-        };
+        let built = Self::at(directory, rustc)?;
+        built.compile(rustc)?;
+        Ok(built)
+    }
+
+    /// Where [`build`](Self::build) puts them, and what they are, without them.
+    pub(crate) fn at(directory: &Path, rustc: &OsStr) -> Result<Self, VirtualGpuError> {
         fs::create_dir_all(directory).map_err(io("create", directory))?;
         let directory = directory.canonicalize().map_err(io("resolve", directory))?;
         if directory.as_os_str().as_encoded_bytes().contains(&b':') {
             return Err(VirtualGpuError::ColonInPath { path: directory });
         }
+        Ok(Self { directory: directory.join(digest(&version_of(rustc)?)) })
+    }
 
-        let built = Self { directory: directory.join(digest(&version_of(rustc)?)) };
-        if built.is_complete() {
-            return Ok(built);
+    /// Compiles them, where they are not there.
+    pub(crate) fn compile(&self, rustc: &OsStr) -> Result<(), VirtualGpuError> {
+        if self.is_complete() {
+            return Ok(());
         }
+        let directory = self.directory.parent().unwrap_or(&self.directory);
         let draft = tempfile::Builder::new()
             .prefix(".virtual-gpu-")
-            .tempdir_in(&directory)
-            .map_err(io("create a directory in", &directory))?;
+            .tempdir_in(directory)
+            .map_err(io("create a directory in", directory))?;
         for (name, text) in SOURCES {
             let file = draft.path().join(name);
             let parent = file.parent().unwrap_or(draft.path());
@@ -166,11 +175,17 @@ impl VirtualGpu {
         fs::create_dir(&out).map_err(io("create", &out))?;
         compile(rustc, &draft.path().join("driver/lib.rs"), DRIVER, &out.join(LIBRARY))?;
         compile(rustc, &draft.path().join("assembler/main.rs"), RECORDER, &out.join(ASSEMBLER))?;
-        match fs::rename(&out, &built.directory) {
+        match fs::rename(&out, &self.directory) {
             // Another process was first; what it made is the same.
-            Err(_) if built.is_complete() => Ok(built),
-            renamed => renamed.map_err(io("publish", &built.directory)).map(|()| built),
+            Err(_) if self.is_complete() => Ok(()),
+            renamed => renamed.map_err(io("publish", &self.directory)),
         }
+    }
+
+    /// Identifies what is compiled: a digest of sources, options and compiler.
+    #[cfg(any(feature = "cuda", feature = "cli"))]
+    pub(crate) fn digest(&self) -> &OsStr {
+        self.directory.file_name().unwrap_or_default()
     }
 
     fn is_complete(&self) -> bool {
@@ -216,6 +231,11 @@ impl VirtualGpu {
             ("CUTILE_TILEIRAS_PATH", self.assembler().into_os_string()),
         ]
     }
+}
+
+fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> VirtualGpuError {
+    let path = path.to_owned();
+    move |source| VirtualGpuError::Io { action, path, source }
 }
 
 /// Runs the compiler in an environment that does not change what it makes.
