@@ -3,6 +3,8 @@
 
 #[path = "cli/report.rs"]
 mod report;
+#[path = "cli/reproducible.rs"]
+mod reproducible;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -31,6 +31,9 @@ use std::path::PathBuf;
                   A command that compiles takes --report FILE.html as well, anywhere before --: a\n\
                   page of what took how long, and how large it got:\n  \
                   cargo cutile build --report kernels.html\n\n\
+                  build and rustc take --reproducible: the same bytes in any folder, without paths\n\
+                  of this machine and without a build cache, in target/reproducible:\n  \
+                  cargo cutile build --release --reproducible\n\n\
                   The toolkit is taken from CUDA_TOOLKIT_PATH, .cutile/toolkit, CUDA_HOME or a\n\
                   usual place, in this order; without one it is installed into .cutile/."
 )]
@@ -109,9 +112,15 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Cli {
         .unwrap_or_else(|error| explained(error).exit())
 }
 
-/// `--report` is taken out of cargo's arguments, and so is unknown wherever else it stands.
+/// `--report` and `--reproducible` are taken out of cargo's arguments, and so are unknown wherever
+/// else they stand.
 fn explained(error: clap::Error) -> clap::Error {
     match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) if name == "--reproducible" => Cli::command().error(
+            ErrorKind::UnknownArgument,
+            "--reproducible goes behind a command of cargo's that makes a program, as in cargo \
+             cutile build --release --reproducible",
+        ),
         Some(ContextValue::String(name)) if name == "--report" => Cli::command().error(
             ErrorKind::UnknownArgument,
             "--report goes behind a command of cargo's that compiles, as in cargo cutile build \
@@ -195,10 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn a_report_before_the_command_says_where_it_goes() {
+    fn an_option_before_the_command_says_where_it_goes() {
         for words in ["x --report a.html build", "x --report=a.html build", "x doctor --report a"] {
             let error = explained(parse(words).unwrap_err()).to_string();
             assert!(error.contains("cargo cutile build --report kernels.html"), "{error}");
+        }
+        for words in ["x --reproducible build", "x doctor --reproducible"] {
+            let error = explained(parse(words).unwrap_err()).to_string();
+            assert!(error.contains("cutile build --release --reproducible"), "{error}");
         }
         let error = explained(parse("x doctor --repor").unwrap_err()).to_string();
         assert!(error.contains("'--repor'"), "{error}");

@@ -29,6 +29,8 @@ const EVERY: Duration = Duration::from_millis(100);
 const BUILDS: [&str; 9] = ["b", "build", "c", "check", "clippy", "d", "doc", "fix", "rustc"];
 /// Those that run what they compiled.
 const RUNS: [&str; 5] = ["bench", "r", "run", "t", "test"];
+/// Those that make a program to keep. What they run would see the variables of the build.
+const MAKES: [&str; 3] = ["b", "build", "rustc"];
 
 /// The arguments of a cargo command, without what is for this program.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,15 +39,21 @@ pub(crate) struct Asked {
     pub(crate) arguments: Vec<OsString>,
     /// `--report`.
     pub(crate) report: Option<PathBuf>,
+    /// `--reproducible`.
+    pub(crate) reproducible: bool,
+    /// `--target-dir`, which a reproducible build does not leave to cargo.
+    pub(crate) target_dir: Option<PathBuf>,
 }
 
 impl Asked {
-    /// Takes `--report FILE` out, wherever it stands before `--`. `compiles` is whether the command
-    /// can compile anything. A command that is not cargo's own has its own options.
+    /// Takes `--report FILE` and `--reproducible` out, wherever they stand before `--`. `compiles` is
+    /// whether the command can compile anything. A command that is not cargo's own has its own
+    /// options.
     pub(crate) fn of(arguments: &[OsString], compiles: bool) -> Result<Self, Failure> {
         let command = arguments.first().and_then(|name| name.to_str()).unwrap_or_default();
         let ours = BUILDS.contains(&command) || RUNS.contains(&command);
-        let mut asked = Self { arguments: Vec::new(), report: None };
+        let mut asked =
+            Self { arguments: Vec::new(), report: None, reproducible: false, target_dir: None };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let value = match argument.to_str() {
@@ -54,6 +62,11 @@ impl Asked {
                     asked.arguments.extend(rest.by_ref().cloned());
                     break;
                 }
+                Some("--reproducible") if MAKES.contains(&command) => {
+                    asked.reproducible = true;
+                    continue;
+                }
+                Some("--reproducible") if ours || !compiles => return Err(makes_nothing(command)),
                 Some("--report") if ours => rest.next().map(OsString::as_os_str),
                 Some("--report") if !compiles => return Err(wrong_command(command)),
                 Some(text) if ours && text.starts_with("--report=") => {
@@ -76,7 +89,30 @@ impl Asked {
                 return Err("--report stands twice; one report is written".into());
             }
         }
+        if asked.reproducible {
+            asked.take_target_dir()?;
+        }
         Ok(asked)
+    }
+
+    /// Of cargo's own options the one that goes before its variable.
+    fn take_target_dir(&mut self) -> Result<(), Failure> {
+        const OPTION: &str = "--target-dir";
+        let is_it = |word: &OsString| {
+            let value = word.as_encoded_bytes().strip_prefix(OPTION.as_bytes());
+            value.is_some_and(|value| value.is_empty() || value.starts_with(b"="))
+        };
+        let own = self.arguments.iter().position(|word| word == "--");
+        let own = own.unwrap_or(self.arguments.len());
+        let Some(at) = self.arguments[..own].iter().position(is_it) else { return Ok(()) };
+        let word = self.arguments.remove(at);
+        let value = match word.to_str().and_then(|word| word.split_once('=')) {
+            Some((_, value)) => value.into(),
+            None if at + 1 < own && word == OPTION => self.arguments.remove(at),
+            None => return Err("--target-dir needs a folder, in UTF-8 behind a =".into()),
+        };
+        self.target_dir = Some(value.into());
+        Ok(())
     }
 }
 
@@ -89,6 +125,13 @@ fn wrong_command(command: &str) -> Failure {
     Failure(format!(
         "--report goes with a command that compiles, as in cargo cutile build --report \
          kernels.html; cargo {command} compiles no kernels"
+    ))
+}
+
+fn makes_nothing(command: &str) -> Failure {
+    Failure(format!(
+        "--reproducible goes with a command that makes a program, as in cargo cutile build \
+         --release --reproducible; cargo {command} makes none to keep"
     ))
 }
 
@@ -288,6 +331,38 @@ mod tests {
         assert!(asked("run --report -- a.html").unwrap_err().contains("needs the file"));
         assert!(asked("build --report a --report b").unwrap_err().contains("twice"));
         assert!(asked("fmt --report a").unwrap_err().contains("cargo fmt compiles no kernels"));
+    }
+
+    #[test]
+    fn a_reproducible_build_is_asked_for_with_what_makes_a_program() {
+        let asked = |words: &str| {
+            let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+            let asked = Asked::of(&words, words[0] != "fmt").map_err(|failure| failure.to_string());
+            asked.map(|asked| {
+                let arguments = asked.arguments.join(OsStr::new(" ")).into_string().unwrap();
+                (arguments, asked.reproducible, asked.target_dir)
+            })
+        };
+        let dir = || Some(PathBuf::from("t"));
+        for (words, cargo, reproducible, target_dir) in [
+            ("build --reproducible -p app", "build -p app", true, None),
+            ("b --target-dir t --reproducible -r", "b -r", true, dir()),
+            ("rustc --reproducible --target-dir=t -- a", "rustc -- a", true, dir()),
+            ("rustc --reproducible -- --target-dir t", "rustc -- --target-dir t", true, None),
+            ("run -- --reproducible", "run -- --reproducible", false, None),
+            ("build --target-dir t", "build --target-dir t", false, None),
+            // Not cargo's own.
+            ("nextest --reproducible", "nextest --reproducible", false, None),
+        ] {
+            assert_eq!(asked(words), Ok((cargo.to_owned(), reproducible, target_dir)), "{words}");
+        }
+        for words in ["run --reproducible", "check --reproducible", "fmt --reproducible"] {
+            let error = asked(words).unwrap_err();
+            assert!(error.contains("cargo cutile build --release --reproducible"), "{error}");
+        }
+        for words in ["build --reproducible --target-dir", "b --reproducible --target-dir -- x"] {
+            assert!(asked(words).unwrap_err().contains("--target-dir needs a folder"), "{words}");
+        }
     }
 
     #[test]

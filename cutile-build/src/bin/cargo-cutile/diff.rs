@@ -1,6 +1,6 @@
 //! `cargo cutile diff`: what two builds embed differently.
 
-mod compare;
+pub(crate) mod compare;
 
 use crate::embedded::bundle::Embedded;
 use crate::environ::Environ;

@@ -9,6 +9,7 @@
 //! | `build.rs`, `signals.rs` | one that compiles kernels, watched |
 //! | `journal.rs` | what its build scripts say |
 //! | `bar.rs`, `report.rs` | what is shown of it: the live bar, `--report` |
+//! | `reproducible.rs` | `--reproducible`: the same bytes in any folder |
 //! | `choice.rs` | which toolkit and libclang a cargo command gets |
 //! | `toolkit.rs` | `toolkit`, `toolkit install`, `toolkit fetch` |
 //! | `install.rs`, `download.rs`, `unpack.rs`, `wheels.rs`, `platform.rs`, `headers.rs` | the installer |
@@ -51,6 +52,7 @@ mod prebuild;
 mod progress;
 mod record;
 mod report;
+mod reproducible;
 mod run_cargo;
 mod signals;
 mod stores;
@@ -68,8 +70,13 @@ use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = args::parse(std::env::args_os());
-    match run(&cli, &Environ::from_process()) {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let environ = Environ::from_process();
+    if reproducible::rustc::is_called(arguments.first()) {
+        return reproducible::rustc::run(&arguments[1..], &environ);
+    }
+    let cli = args::parse(arguments.into_iter());
+    match run(&cli, &environ) {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("error: {failure}");
@@ -86,7 +93,7 @@ fn run(cli: &Cli, environ: &Environ) -> Result<ExitCode, Failure> {
         Command::Prebuild(arguments) => prebuild::run(cli, arguments, environ),
         Command::Inspect(arguments) => inspect::run(arguments, environ),
         Command::Diff(arguments) => diff::run(arguments, environ),
-        Command::Verify(arguments) => verify::run(arguments, environ),
+        Command::Verify(arguments) => verify::run(cli, arguments, environ),
         Command::Export(arguments) => export::run(arguments),
         Command::Import(arguments) => import::run(arguments, environ),
         Command::Doctor(arguments) => doctor::run(arguments, environ),

@@ -6,6 +6,7 @@ use crate::choice::{Choice, Libclang};
 use crate::environ::Environ;
 use crate::failure::Failure;
 use crate::install::Install;
+use crate::reproducible::{self, Reproducible};
 use crate::virtual_gpu::{self, RunArguments};
 use crate::wheels::Parts;
 use crate::workspace::DotCutile;
@@ -71,6 +72,19 @@ pub(crate) fn run(
             Some(value) => cargo.env(name, value),
             None => cargo.env_remove(name),
         };
+    }
+    if asked.reproducible {
+        let subject = reproducible::Subject {
+            manifest: its.manifest.as_deref(),
+            target_dir: asked.target_dir.as_deref(),
+            toolkit: choice.toolkit.as_ref().ok().map(|toolkit| toolkit.root.as_path()),
+            folder: reproducible::FOLDER,
+        };
+        let reproducible = Reproducible::of(subject, environ)?;
+        if !arguments.iter().any(|word| word == "-q" || word == "--quiet") {
+            eprintln!("{:>12} in {}", "Reproducible", reproducible.folder().display());
+        }
+        reproducible.apply(&mut cargo);
     }
 
     let by_itself = match &cli.virtual_gpu {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Of which side something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub(crate) enum Status {
     Added,
     Removed,
     Changed,
@@ -19,51 +19,51 @@ pub(super) enum Status {
 
 /// A bundle that is not the same in both files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct BundleDiff {
-    pub(super) package: String,
-    pub(super) status: Status,
-    pub(super) fields: Vec<Field>,
-    pub(super) kernels: Vec<KernelDiff>,
-    pub(super) shaders: Vec<ShaderDiff>,
+pub(crate) struct BundleDiff {
+    pub(crate) package: String,
+    pub(crate) status: Status,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) kernels: Vec<KernelDiff>,
+    pub(crate) shaders: Vec<ShaderDiff>,
     /// Of all images and shaders, in the first file and in the second.
-    pub(super) bytes: [u64; 2],
+    pub(crate) bytes: [u64; 2],
 }
 
 /// What is said once a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Field {
-    pub(super) field: &'static str,
-    pub(super) a: String,
-    pub(super) b: String,
+pub(crate) struct Field {
+    pub(crate) field: &'static str,
+    pub(crate) a: String,
+    pub(crate) b: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct KernelDiff {
-    pub(super) kernel: String,
-    pub(super) words: String,
-    pub(super) status: Status,
+pub(crate) struct KernelDiff {
+    pub(crate) kernel: String,
+    pub(crate) words: String,
+    pub(crate) status: Status,
     /// Beside its images.
-    pub(super) why: Vec<&'static str>,
-    pub(super) images: Vec<ImageDiff>,
+    pub(crate) why: Vec<&'static str>,
+    pub(crate) images: Vec<ImageDiff>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct ImageDiff {
-    pub(super) target: String,
-    pub(super) status: Status,
+pub(crate) struct ImageDiff {
+    pub(crate) target: String,
+    pub(crate) status: Status,
     /// In the first file and in the second.
-    pub(super) bytes: [Option<u64>; 2],
+    pub(crate) bytes: [Option<u64>; 2],
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct ShaderDiff {
-    pub(super) path: String,
-    pub(super) status: Status,
-    pub(super) why: Vec<&'static str>,
+pub(crate) struct ShaderDiff {
+    pub(crate) path: String,
+    pub(crate) status: Status,
+    pub(crate) why: Vec<&'static str>,
 }
 
 /// The bundles that differ.
-pub(super) fn compare(a: &Embedded<'_>, b: &Embedded<'_>) -> Vec<BundleDiff> {
+pub(crate) fn compare(a: &Embedded<'_>, b: &Embedded<'_>) -> Vec<BundleDiff> {
     let (a, b) = (by_package(a), by_package(b));
     let names: BTreeSet<_> = a.keys().chain(b.keys()).copied().collect();
     let diffs = names.into_iter().filter_map(|name| bundle(name.0, a.get(&name), b.get(&name)));
@@ -146,9 +146,23 @@ fn fields(a: &EmbeddedBundle<'_>, b: &EmbeddedBundle<'_>) -> Vec<Field> {
     pairs.map(|((field, a), (_, b))| Field { field, a, b }).collect()
 }
 
-/// A kernel whose text changed is the same kernel: first those that are equal in all are matched,
-/// then those that are equal in all but their sources, then in all but those and the debug level.
 fn kernels(a: &[EmbeddedKernel<'_>], b: &[EmbeddedKernel<'_>]) -> Vec<KernelDiff> {
+    let pairs = pairs(a, b);
+    let mut diffs: Vec<KernelDiff> = pairs.into_iter().filter_map(|(a, b)| kernel(a, b)).collect();
+    diffs.sort_by(|a, b| (&a.kernel, &a.words).cmp(&(&b.kernel, &b.words)));
+    diffs
+}
+
+/// A kernel of the first file and what it is in the second.
+pub(crate) type Pair<'p, 'a> = (Option<&'p EmbeddedKernel<'a>>, Option<&'p EmbeddedKernel<'a>>);
+
+/// Every kernel of both files, once. A kernel whose text changed is the same kernel: first those that
+/// are equal in all are matched, then those that are equal in all but their sources, then in all but
+/// those and the debug level.
+pub(crate) fn pairs<'p, 'a>(
+    a: &'p [EmbeddedKernel<'a>],
+    b: &'p [EmbeddedKernel<'a>],
+) -> Vec<Pair<'p, 'a>> {
     let mut rest: Vec<&EmbeddedKernel<'_>> = b.iter().collect();
     let mut take = |wanted: &dyn Fn(&Specialization) -> bool| {
         let at = rest.iter().position(|kernel| wanted(kernel.specialization))?;
@@ -175,9 +189,7 @@ fn kernels(a: &[EmbeddedKernel<'_>], b: &[EmbeddedKernel<'_>]) -> Vec<KernelDiff
     }
     pairs.extend(unmatched.into_iter().map(|kernel| (Some(kernel), None)));
     pairs.extend(rest.into_iter().map(|kernel| (None, Some(kernel))));
-    let mut diffs: Vec<KernelDiff> = pairs.into_iter().filter_map(|(a, b)| kernel(a, b)).collect();
-    diffs.sort_by(|a, b| (&a.kernel, &a.words).cmp(&(&b.kernel, &b.words)));
-    diffs
+    pairs
 }
 
 /// With `level` as the debug level, if it is one.
@@ -189,27 +201,33 @@ fn without_sources(row: &Specialization, level: Option<Codegen>) -> Specializati
 
 fn kernel(a: Option<&EmbeddedKernel<'_>>, b: Option<&EmbeddedKernel<'_>>) -> Option<KernelDiff> {
     let row = a.or(b)?.specialization;
-    let mut why = Vec::new();
-    if let (Some(a), Some(b)) = (a, b) {
-        if a.specialization.source_hash != b.specialization.source_hash {
-            why.push("its module's text");
-        } else if a.specialization.modules != b.specialization.modules {
-            why.push("the text of a module it uses");
-        }
-        if a.specialization.options.codegen != b.specialization.options.codegen {
-            why.push("its debug level");
-        }
-        let both =
-            a.images.iter().filter_map(|(target, image)| Some((image, b.images.get(target)?)));
-        if both.into_iter().any(|(a, b)| a.validator != b.validator) {
-            why.push("its launch checks");
-        }
-    }
+    let why = match (a, b) {
+        (Some(a), Some(b)) => reasons(a, b),
+        _ => Vec::new(),
+    };
     let none = BTreeMap::new();
     let images = images(a.map_or(&none, |a| &a.images), b.map_or(&none, |b| &b.images));
     let status = status(a.is_some(), b.is_some());
     let same = status == Status::Changed && why.is_empty() && images.is_empty();
     (!same).then(|| KernelDiff { kernel: row.name(), words: words(row), status, why, images })
+}
+
+/// What of a kernel is not the same, beside its images.
+pub(crate) fn reasons(a: &EmbeddedKernel<'_>, b: &EmbeddedKernel<'_>) -> Vec<&'static str> {
+    let mut why = Vec::new();
+    if a.specialization.source_hash != b.specialization.source_hash {
+        why.push("its module's text");
+    } else if a.specialization.modules != b.specialization.modules {
+        why.push("the text of a module it uses");
+    }
+    if a.specialization.options.codegen != b.specialization.options.codegen {
+        why.push("its debug level");
+    }
+    let both = a.images.iter().filter_map(|(target, image)| Some((image, b.images.get(target)?)));
+    if both.into_iter().any(|(a, b)| a.validator != b.validator) {
+        why.push("its launch checks");
+    }
+    why
 }
 
 fn images(
@@ -231,7 +249,8 @@ fn images(
     targets.into_iter().filter_map(diff).collect()
 }
 
-fn cubin(image: Option<&EmbeddedImage<'_>>) -> Option<Vec<u8>> {
+/// The code of an image.
+pub(crate) fn cubin(image: Option<&EmbeddedImage<'_>>) -> Option<Vec<u8>> {
     let (_, entry) = image?.entry.as_ref()?;
     entry.unchecked().map(|payload| cubin_of(&payload).to_vec())
 }
