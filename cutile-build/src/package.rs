@@ -234,7 +234,12 @@ impl MetadataConfig {
         Ok(config)
     }
 
-    fn parse(manifest: &Path, table: &Value) -> Result<Self, PackageError> {
+    /// Reads the table as cargo hands it on, in JSON; `manifest` is its path for messages.
+    ///
+    /// # Errors
+    ///
+    /// [`PackageError`] names the manifest, the key and what is valid.
+    pub fn parse(manifest: &Path, table: &Value) -> Result<Self, PackageError> {
         let wrong = |key: &str, expected, found: &Value| PackageError::WrongType {
             manifest: manifest.to_owned(),
             key: key.to_owned(),
@@ -281,6 +286,19 @@ impl MetadataConfig {
             }
         }
         Ok(config)
+    }
+
+    /// `shader`, table by table; `manifest` is its path for messages.
+    ///
+    /// # Errors
+    ///
+    /// [`PackageError`] names the manifest, the table, the key and what is valid.
+    #[cfg(feature = "wgsl")]
+    pub fn shader_options(
+        &self,
+        manifest: &Path,
+    ) -> Result<Vec<crate::ShaderOptions>, PackageError> {
+        crate::shader::shader_options(manifest, self)
     }
 
     /// `targets`, as they are written.

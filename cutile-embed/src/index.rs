@@ -336,6 +336,19 @@ mod tests {
     }
 
     #[test]
+    fn each_fault_says_what_was_found_and_what_to_do() {
+        let texts = [
+            (IndexError::Malformed("too short"), ["too short", "build the crate again"]),
+            (IndexError::Schema { found: 77 }, ["has schema 77", "same version of cutile-build"]),
+            (IndexError::Damaged, ["does not match its digest", "build the crate again"]),
+        ];
+        for (error, parts) in texts {
+            let text = error.to_string();
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
+    }
+
+    #[test]
     fn a_written_index_reads_back() {
         let bytes = index_bytes();
         let index = Index::parse(&bytes).unwrap();

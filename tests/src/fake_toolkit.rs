@@ -22,6 +22,8 @@ pub enum Fault {
     WritesHalf,
     /// It compiles for sm_100 what it is asked to compile for sm_90.
     CompilesForAnother,
+    /// It takes two seconds longer.
+    IsSlow,
 }
 
 /// A folder that looks like a toolkit.
@@ -63,6 +65,7 @@ impl FakeToolkit {
             let does = match fault {
                 Fault::Fails => "echo 'error: failed to compile Tile IR program' >&2; exit 1",
                 Fault::Hangs => "sleep 600",
+                Fault::IsSlow => "sleep 2",
                 Fault::IsKilled => "kill -9 $$",
                 Fault::WritesEmpty => ": > \"$out\"; exit 0",
                 Fault::WritesHalf => {

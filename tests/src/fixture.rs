@@ -219,6 +219,11 @@ impl<'f> Build<'f> {
         self
     }
 
+    /// Another target folder than the one that all fixtures share. Nobody waits for it then.
+    pub fn target_dir(self, folder: &Path) -> Self {
+        self.env("CARGO_TARGET_DIR", folder)
+    }
+
     /// An argument of `cargo build`.
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
@@ -277,7 +282,8 @@ impl<'f> Build<'f> {
         // Cargo's own lock makes them wait for each other; this one keeps a program from being
         // replaced by another build before it is copied.
         static ONE: Mutex<()> = Mutex::new(());
-        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.env.get(OsStr::new("CARGO_TARGET_DIR")) == Some(&target_dir().into());
+        let _one = shared.then(|| ONE.lock().unwrap_or_else(PoisonError::into_inner));
         // A wrong toolkit should be reported before minutes of compiling.
         let _ = toolkit();
         if !self.script_env.is_empty() {

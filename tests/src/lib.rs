@@ -25,5 +25,5 @@ pub use container::Container;
 pub use fake_toolkit::{FakeToolkit, Fault};
 pub use fixture::{Build, Built, Fixture, copy};
 pub use manifest::Manifest;
-pub use places::{scratch, toolkit, toolkit_root, virtual_gpu, workspace_root};
+pub use places::{linked_target_dir, scratch, toolkit, toolkit_root, virtual_gpu, workspace_root};
 pub use program::{Printed, Program, Run};

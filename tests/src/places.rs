@@ -3,6 +3,7 @@
 use cutile_build::toolkit::{Chosen, Toolkit};
 use cutile_build::virtual_gpu::VirtualGpu;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -15,6 +16,35 @@ pub fn workspace_root() -> &'static Path {
 /// The target folder that all fixtures share: the workspace's, which has cutile compiled.
 pub(crate) fn target_dir() -> PathBuf {
     variable("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
+}
+
+/// A target folder beside the shared one that has compiled what that has, by links: nothing of what
+/// it links to is written again, as cargo gives each crate of another folder files of its own. It
+/// goes when it is dropped.
+///
+/// # Panics
+///
+/// Where a file cannot be linked.
+#[must_use]
+pub fn linked_target_dir() -> tempfile::TempDir {
+    fn link(from: &Path, to: &Path) {
+        fs::create_dir_all(to).expect("a folder");
+        for entry in fs::read_dir(from).expect("a target folder") {
+            let entry = entry.expect("a target folder");
+            let to = to.join(entry.file_name());
+            match entry.file_type().expect("a target folder").is_dir() {
+                true => link(&entry.path(), &to),
+                false => fs::hard_link(entry.path(), to).expect("a link in the target folder"),
+            }
+        }
+    }
+    let folder = tempfile::Builder::new().prefix("linked-").tempdir_in(target_dir());
+    let folder = folder.expect("a temporary folder");
+    // Not what belongs to cargo's run: its lock, and the programs.
+    for part in ["debug/.fingerprint", "debug/build", "debug/deps"] {
+        link(&target_dir().join(part), &folder.path().join(part));
+    }
+    folder
 }
 
 /// Folder of what the tests make.

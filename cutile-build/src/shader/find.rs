@@ -122,6 +122,10 @@ impl Pattern {
         if base.is_empty() || path.is_empty() {
             return Err(Problem::GlobAtRoot { glob: written.to_owned() });
         }
+        // Where it starts is told to cargo before anything is looked for.
+        if !plain(&path) {
+            return Err(Problem::Name { path: written.into() });
+        }
         let matcher = GlobBuilder::new(&path)
             .literal_separator(true)
             // By default this depends on the system.
@@ -256,4 +260,27 @@ impl CrateRoot<'_> {
 /// A build script tells cargo of a file in one line.
 fn plain(part: &str) -> bool {
     !part.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_is_told_of_paths_and_never_of_what_stands_in_a_second_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let second = "shaders\ncargo::rustc-env=LD_PRELOAD=x";
+        fs::create_dir_all(dir.path().join(second)).unwrap();
+        fs::write(dir.path().join(second).join("a.wgsl"), "").unwrap();
+        let globs = [format!("{second}/*.wgsl")];
+        let options = [ShaderOptions::new(format!("{second}/a.wgsl"))];
+        let (mut problems, mut watched) = (Vec::new(), Vec::new());
+        let watch = &mut |path: &str| watched.push(path.to_owned());
+        assert!(find(dir.path(), &globs, &options, &mut problems, watch).is_empty());
+        assert!(
+            matches!(problems[..], [Problem::Name { .. }, Problem::Name { .. }]),
+            "{problems:?}"
+        );
+        assert!(watched.is_empty(), "{watched:?}");
+    }
 }

@@ -1,10 +1,13 @@
 //! What holds for any bytes that the decoders of `cutile-embed` are given: the bodies of the fuzz
-//! targets. `tests/properties.rs` includes this file, and runs them on bytes that proptest makes.
+//! targets. `tests/properties` includes this file, and runs them on bytes that proptest makes.
 //!
 //! A body panics where a decoder panics, allocates more than its bound, or takes what the encoder
 //! of the same version would not have written. It looks at the bytes as they are, and again with
 //! every digest made good: who can change a file can also hash it.
 
+mod counting;
+
+pub use counting::{Counting, bounded};
 use cutile_embed::entry::{EntryHeader, EntryParams, decode_entry, encode_entry};
 use cutile_embed::index::{
     CUTILE_VERSION, INDEX_SCHEMA, Index, IndexRow, IndexTarget, encode_rows,
@@ -24,66 +27,8 @@ use cutile_embed::shader::{
     encode_entry as encode_shader, encode_ir, load_or_lower_with, overrides, parse,
 };
 use sha2::{Digest, Sha256};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, which counts what each thread has. Without it nothing is bounded.
-#[derive(Debug)]
-pub struct Counting;
-
-fn moved(by: isize) {
-    // A thread that ends has no counters any more.
-    let _ = LIVE.try_with(|live| {
-        live.set(live.get() + by);
-        PEAK.with(|peak| peak.set(peak.get().max(live.get())));
-    });
-}
-
-// SAFETY: every call is passed on as it is; the counters are plain cells, and allocate nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        moved(layout.size().cast_signed());
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        moved(-layout.size().cast_signed());
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        moved(layout.size().cast_signed());
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both are there while it copies.
-        moved(size.cast_signed());
-        moved(-layout.size().cast_signed());
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
-/// Runs `call`, and panics where this thread had more than `bound` bytes more at a time.
-pub fn bounded<T>(bound: usize, call: impl FnOnce() -> T) -> T {
-    let before = LIVE.get();
-    PEAK.set(before);
-    let result = call();
-    let peak = PEAK.get() - before;
-    assert!(peak <= bound.cast_signed(), "{peak} bytes were allocated, of {bound}");
-    result
-}
 
 const MIB: usize = 1 << 20;
 

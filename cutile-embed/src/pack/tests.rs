@@ -46,6 +46,18 @@ fn an_empty_pack_is_a_pack() {
 }
 
 #[test]
+fn what_lies_behind_a_pack_is_not_of_it() {
+    let mut bytes = pack(&ENTRIES);
+    let length = bytes.len();
+    bytes.extend_from_slice(b"behind");
+    let pack = Pack::parse(&bytes).unwrap();
+    assert_eq!((pack.total_len(), pack.len()), (length, ENTRIES.len()));
+    // A pack without entries or names is a header.
+    let empty = PackWriter::new("", "").finish();
+    assert_eq!(Pack::parse(&empty).unwrap().total_len(), empty.len());
+}
+
+#[test]
 fn a_payload_can_lie_right_behind_the_index() {
     // 80, 16 for the names, two rows: a multiple of 16.
     let mut writer = PackWriter::new("fifteen letters", "1");

@@ -151,4 +151,16 @@ mod tests {
             assert!(error.to_string().contains("XDG_CACHE_HOME"), "{error}");
         }
     }
+
+    #[test]
+    fn a_link_in_place_of_the_root_is_given_to_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let (other, link) = (dir.path().join("other"), dir.path().join("link"));
+        DirBuilder::new().mode(0o500).create(&other).unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        assert!(give_to_owner(&link).is_err());
+        assert_eq!(fs::metadata(&other).unwrap().mode() & 0o777, 0o500);
+        give_to_owner(&other).unwrap();
+        assert_eq!(fs::metadata(&other).unwrap().mode() & 0o777, 0o700);
+    }
 }

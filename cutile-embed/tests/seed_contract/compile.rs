@@ -200,9 +200,24 @@ fn seed_a_compiler_that_fails_stores_nothing() {
     let moved = counted(|| {
         let compile = || Err(io::Error::other("no compiler"));
         let loaded = store::load_or_compile(&key("ab"), &params(), compile, |_| Ok(()));
-        assert!(matches!(loaded, Err(CompileError::Compile(_))));
+        let Err(error @ CompileError::Compile(_)) = loaded else { panic!("{loaded:?}") };
+        assert_eq!(error.to_string(), "the kernel does not compile: no compiler");
+        assert_eq!(error.source().unwrap().to_string(), "no compiler");
     });
     assert_eq!(moved, [0, 0, 0]);
     assert!(!store.contains(&key("ab")).unwrap());
     store::disable();
+}
+
+#[test]
+fn an_image_that_was_just_compiled_and_is_rejected_says_what_may_be_wrong() {
+    let _process = process();
+    store::disable();
+    let compile = || Ok(b"image".to_vec());
+    let reject = |_: &[u8]| Err::<(), _>(io::Error::other("error 209"));
+    let error = store::load_or_compile(&key("ab"), &params(), compile, reject).unwrap_err();
+    assert!(matches!(error, CompileError::Load(_)));
+    let said = error.to_string();
+    assert!(said.starts_with("the driver rejected an image that was just compiled: error 209; is"));
+    assert_eq!(error.source().unwrap().to_string(), "error 209");
 }

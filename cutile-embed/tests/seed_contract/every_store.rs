@@ -43,6 +43,8 @@ fn seed_contains_passes_real_errors_on() {
     fs::write(store.root().join("ab"), b"a file where the shard would be").unwrap();
     let error = store.contains(&key("ab")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotADirectory);
+    let shard = store.root().join("ab");
+    assert_eq!(error.to_string(), format!("{} is no folder; delete it", shard.display()));
     assert!(store.get(&key("ab")).is_err());
     assert!(store.put(&key("ab"), b"x").is_err());
     // A root so deep that the path of an entry is longer than Linux takes (4096 bytes), and that of

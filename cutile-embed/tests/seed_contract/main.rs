@@ -26,6 +26,7 @@ use cutile_embed::store::{
     default_root,
 };
 use std::collections::HashMap;
+use std::error::Error;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, FileTimes, Permissions};
 use std::io::{self, ErrorKind};

@@ -47,6 +47,17 @@ fn seed_a_damaged_embedded_entry_is_an_error_and_no_image() {
 }
 
 #[test]
+fn packs_are_not_read_to_be_printed() {
+    let store = EmbeddedJitStore::on_demand(|| panic!("nobody asked for an entry"));
+    store.delete(&key("ab")).unwrap();
+    let printed = format!("{store:?}");
+    assert!(printed.starts_with("EmbeddedJitStore { hidden: "), "{printed}");
+    // Nor does a tier print what it keeps.
+    let printed = format!("{:?}", Tier::writable("disk", Arc::new(store)));
+    assert_eq!(printed, "Tier { name: \"disk\", writable: true, .. }");
+}
+
+#[test]
 fn seed_tiers_are_asked_in_order_and_counted() {
     let _process = process();
     let disk = Arc::new(Memory::default());

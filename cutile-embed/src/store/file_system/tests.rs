@@ -50,6 +50,24 @@ fn another_users_file_is_refused_by_what_was_opened() {
 }
 
 #[test]
+fn another_users_folder_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileSystemJitStore::new(dir.path().join("root")).unwrap();
+    let own = fs::metadata(dir.path()).unwrap();
+    store.check_folder(dir.path(), &own).unwrap();
+    let foreign = dir.path().join("foreign");
+    fs::create_dir(&foreign).unwrap();
+    // As above.
+    let found = match std::os::unix::fs::chown(&foreign, Some(12345), None) {
+        Ok(()) => fs::metadata(&foreign).unwrap(),
+        Err(_) => fs::metadata("/etc").unwrap(),
+    };
+    let error = store.check_folder(&foreign, &found).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("belongs to somebody else"), "{error}");
+}
+
+#[test]
 fn a_temporary_name_has_the_pid_a_counter_and_a_uuid() {
     let nonce = Uuid::new_v4();
     let key = "ab".repeat(32);
@@ -132,4 +150,11 @@ fn clear_is_no_error_where_something_is_put_meanwhile() {
             result.unwrap();
         }
     });
+}
+
+#[test]
+fn the_longest_name_is_that_of_an_entry_below_its_root() {
+    // `folder` holds what is done with it.
+    let entry = Path::new("/ab").join(entry_name(&"ab".repeat(32)).unwrap());
+    assert_eq!(LONGEST_NAME, entry.as_os_str().len());
 }
