@@ -1,7 +1,7 @@
 //! Bundles that are shipped with the sources: made by `cargo cutile prebuild`, and taken by builds
 //! with and without toolkit. On virtual GPUs.
 
-use cutile_tests::{Build, FakeToolkit, Fixture, Printed, copy};
+use cutile_tests::{FakeToolkit, Fixture, Printed, copy};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,6 +31,7 @@ fn prebuild(fixture: &Fixture, arguments: &[&str]) -> Printed {
 
 /// For programs as the tests build them: their launches have full debug information.
 const FULL: [&str; 2] = ["--debug-level", "full"];
+const FULL_CHECK: [&str; 3] = ["--debug-level", "full", "--check"];
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
@@ -40,23 +41,18 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(file).collect()
 }
 
-/// In the profile that is shipped, which is what a bundle is for by default.
-fn release(fixture: &Fixture) -> Build<'_> {
-    fixture.build().argument("--release")
-}
-
 #[test]
 fn s36_a_published_crate_brings_its_kernels_and_none_that_is_stale() {
     let fixture = kernel_crate("prebuilt");
     let folder = fixture.dir().join("prebuilt");
 
     // Before there is a bundle, the build says how to make one.
-    let said = release(&fixture).without_messages().fails();
+    let said = fixture.build().without_messages().fails();
     assert!(said.contains("cargo cutile prebuild"), "{said}");
     let said = prebuild(&fixture, &["--example", "warm"]);
     assert!(!said.success && said.stderr.contains("it has warmup"), "{}", said.stderr);
 
-    let made = prebuild(&fixture, &["--release"]);
+    let made = prebuild(&fixture, &FULL);
     assert!(made.success, "{}", made.stderr);
     let line = "3 specializations, 6 images for sm_90, sm_120";
     assert!(made.stdout.contains(line), "{}{}", made.stdout, made.stderr);
@@ -70,7 +66,7 @@ fn s36_a_published_crate_brings_its_kernels_and_none_that_is_stale() {
     assert!(!text.contains(fixture.dir().to_str().unwrap()), "a path of this machine is in it");
 
     // The same sources make the same bytes, and the check says so.
-    let checked = prebuild(&fixture, &["--release", "--check"]);
+    let checked = prebuild(&fixture, &FULL_CHECK);
     assert!(checked.success && checked.stdout.contains("as the sources make it"), "{checked:?}");
     assert!(checked.stdout.contains("tileiras ran 0 times"), "{}", checked.stdout);
 
@@ -83,7 +79,7 @@ fn s36_a_published_crate_brings_its_kernels_and_none_that_is_stale() {
     copy(fixture.dir(), &user.dir().join("vendor/kernels"));
     user.edit("vendor/kernels/Cargo.toml", "[workspace]\n", "");
     let steps = ["sum", "product", "copy", "must-sum"];
-    let built = release(&user).ok();
+    let built = user.build().ok();
     for gpu in ["sm_90", "sm_120"] {
         let printed = built.program().on(gpu).arguments(steps).ok();
         for step in steps {
@@ -93,7 +89,7 @@ fn s36_a_published_crate_brings_its_kernels_and_none_that_is_stale() {
 
     // The helper changes; the text of the kernels' own modules does not.
     user.edit("vendor/kernels/src/lib.rs", "        x + x\n", "        x + x + x\n");
-    let built = release(&user).ok();
+    let built = user.build().ok();
     let printed = built.program().on("sm_90").arguments(steps).run();
     assert_eq!(printed.line("copy"), "compiled=0 done");
     for kernel in ["sums::sum<64>", "products::product<64>"] {
@@ -108,7 +104,7 @@ fn s36_a_published_crate_brings_its_kernels_and_none_that_is_stale() {
 
     // The author's check sees it as well.
     fixture.edit("src/lib.rs", "        x + x\n", "        x + x + x\n");
-    let checked = prebuild(&fixture, &["--release", "--check"]);
+    let checked = prebuild(&fixture, &FULL_CHECK);
     assert!(
         !checked.success && checked.stderr.contains("images-sm_90.pack differs"),
         "{checked:?}"
