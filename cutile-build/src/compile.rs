@@ -266,7 +266,7 @@ impl Gathered<'_> {
             toolkit: Some(ToolkitIdentity {
                 tileiras: self.identity.fingerprint().to_owned(),
                 ptxas: self.identity.ptxas.trim().to_owned(),
-                nvvm: self.identity.nvvm_sha256.clone(),
+                nvvm: self.identity.nvvm_digest.clone(),
                 bytecode: format!("{major}.{minor}"),
             }),
             codegen: program,

@@ -30,6 +30,7 @@ mod builder;
 mod bundle;
 #[cfg(any(feature = "cuda", feature = "cli"))]
 mod compile;
+mod digest;
 pub mod environment;
 pub mod error;
 pub mod events;

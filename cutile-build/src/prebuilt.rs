@@ -215,7 +215,7 @@ impl Prebuilt {
         let same_toolkit = self.manifest.toolkit.as_ref().is_some_and(|made| {
             made.tileiras == identity.fingerprint()
                 && made.ptxas == identity.ptxas.trim()
-                && made.nvvm == identity.nvvm_sha256
+                && made.nvvm == identity.nvvm_digest
         });
         let mut packs = self.parsed().unwrap_or_default();
         packs.retain(|(target, _)| {

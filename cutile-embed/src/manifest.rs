@@ -45,7 +45,7 @@ pub struct ToolkitIdentity {
     pub tileiras: String,
     /// What `ptxas --version` prints.
     pub ptxas: String,
-    /// SHA-256 of libnvvm, 64 hex.
+    /// BLAKE3 of libnvvm, as `blake3:` and 64 hex.
     pub nvvm: String,
     /// The newest Tile IR bytecode version that tileiras reads, as `13.5`.
     pub bytecode: String,

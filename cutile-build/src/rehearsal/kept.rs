@@ -15,8 +15,8 @@
 //!
 //! | input | in the key? | why |
 //! |---|---|---|
-//! | `cutile-build rehearsal 1` | yes | another version of this table is another cache |
-//! | bytes of the build script | yes | kernels, front end and warm-ups are in it |
+//! | `cutile-build rehearsal 2` | yes | another version of this table is another cache |
+//! | BLAKE3 of the build script | yes | kernels, front end and warm-ups are in it |
 //! | target | yes | it is what is rehearsed |
 //! | debug levels of script and program | yes | they decide which passes there are, and change bytecode |
 //! | what tileiras answers | yes | the front end asks it for its newest bytecode version |
@@ -38,6 +38,7 @@
 //! A value that differs in any of it is a miss.
 
 use super::parent::{Process, Setup};
+use crate::digest;
 use crate::environment::BuildEnv;
 use crate::targets::Target;
 use crate::virtual_gpu::RecordedJob;
@@ -50,11 +51,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-const DOMAIN: &[u8] = b"cutile-build rehearsal 1";
+const DOMAIN: &[u8] = b"cutile-build rehearsal 2";
 const MAGIC: &[u8; 16] = b"cutile-build-reh";
 const VERSION: u32 = 1;
 
@@ -96,10 +97,10 @@ impl Kept {
     pub(super) fn open(setup: &Setup<'_>) -> Option<Self> {
         let Process::BuildScript { .. } = setup.process else { return None };
         let (cache, folder) = setup.cache.as_ref()?;
-        let script = std::env::current_exe().and_then(|path| digest_of(&path)).ok()?;
+        let script = std::env::current_exe().and_then(|path| digest::of_file(&path)).ok()?;
         Some(Self {
             store: FileSystemJitStore::private(cache).ok()?,
-            script,
+            script: script.into(),
             folder: folder.clone(),
         })
     }
@@ -237,22 +238,10 @@ fn named(printed: &str, folder: &Path) -> Vec<Named> {
     printed.lines().filter_map(instruction).collect()
 }
 
-fn digest_of(path: &Path) -> io::Result<[u8; 32]> {
-    let mut file = File::open(path)?;
-    let mut sha = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(sha.finalize().into()),
-            read => sha.update(&buffer[..read]),
-        }
-    }
-}
-
 /// Digest of a file, or of all names and files in a folder.
 fn digest_of_tree(path: &Path) -> io::Result<[u8; 32]> {
     if !fs::metadata(path)?.is_dir() {
-        return digest_of(path);
+        return Ok(digest::of_file(path)?.into());
     }
     let mut entries = fs::read_dir(path)?
         .map(|entry| entry.map(|entry| entry.path()))

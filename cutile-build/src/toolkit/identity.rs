@@ -1,10 +1,9 @@
 //! Which toolkit it is.
 
 use super::{Toolkit, ToolkitError};
+use crate::digest;
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
 /// A release of the toolkit, `13.5`.
@@ -43,10 +42,10 @@ pub struct Identity {
     pub list_versions: String,
     /// What `ptxas --version` prints, to the byte.
     pub ptxas: String,
-    /// SHA-256 of libnvvm, 64 hex digits.
-    pub nvvm_sha256: String,
-    /// SHA-256 of tileiras: a patched one prints the same version.
-    pub tileiras_sha256: String,
+    /// BLAKE3 of libnvvm, as `blake3:` and 64 hex digits.
+    pub nvvm_digest: String,
+    /// The same of tileiras: a patched one prints the same version.
+    pub tileiras_digest: String,
 }
 
 impl Identity {
@@ -55,8 +54,8 @@ impl Identity {
             tileiras: toolkit.answer(&toolkit.tileiras, "--version")?,
             list_versions: toolkit.answer(&toolkit.tileiras, "--list-versions")?,
             ptxas: toolkit.answer(&toolkit.ptxas, "--version")?,
-            nvvm_sha256: file_digest(&toolkit.libnvvm)?,
-            tileiras_sha256: file_digest(&toolkit.tileiras)?,
+            nvvm_digest: file_digest(&toolkit.libnvvm)?,
+            tileiras_digest: file_digest(&toolkit.tileiras)?,
         })
     }
 
@@ -70,10 +69,10 @@ impl Identity {
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         // Without `..`: what is added must be hashed.
-        let Self { tileiras, list_versions, ptxas, nvvm_sha256, tileiras_sha256 } = self;
+        let Self { tileiras, list_versions, ptxas, nvvm_digest, tileiras_digest } = self;
         let mut hash = Sha256::new();
-        hash.update(b"cutile-build-toolkit-v1\0");
-        for field in [tileiras, list_versions, ptxas, nvvm_sha256, tileiras_sha256] {
+        hash.update(b"cutile-build-toolkit-v2\0");
+        for field in [tileiras, list_versions, ptxas, nvvm_digest, tileiras_digest] {
             hash.update((field.len() as u64).to_le_bytes());
             hash.update(field.as_bytes());
         }
@@ -82,12 +81,9 @@ impl Identity {
 }
 
 fn file_digest(path: &Path) -> Result<String, ToolkitError> {
-    let digest = || {
-        let mut hash = Sha256::new();
-        io::copy(&mut File::open(path)?, &mut hash)?;
-        Ok(cutile_embed::key::key_text(&hash.finalize().into()))
-    };
-    digest().map_err(|source| ToolkitError::Unreadable { path: path.to_owned(), source })
+    let digest = digest::of_file(path)
+        .map_err(|source| ToolkitError::Unreadable { path: path.to_owned(), source })?;
+    Ok(format!("blake3:{digest}"))
 }
 
 #[cfg(test)]
@@ -108,15 +104,15 @@ mod tests {
             tileiras: "t".into(),
             list_versions: "l".into(),
             ptxas: "p".into(),
-            nvvm_sha256: "n".into(),
-            tileiras_sha256: "s".into(),
+            nvvm_digest: "n".into(),
+            tileiras_digest: "s".into(),
         };
         let moved: [fn(&mut Identity); 5] = [
             |identity| identity.tileiras.push('x'),
             |identity| identity.list_versions.push('x'),
             |identity| identity.ptxas.push('x'),
-            |identity| identity.nvvm_sha256.push('x'),
-            |identity| identity.tileiras_sha256.push('x'),
+            |identity| identity.nvvm_digest.push('x'),
+            |identity| identity.tileiras_digest.push('x'),
         ];
         for change in moved {
             let mut other = identity.clone();

@@ -97,10 +97,7 @@ fn show(environ: &Environ) -> Result<ExitCode, Failure> {
         ),
     );
     row("ptxas", &release(&identity.ptxas));
-    row(
-        "libnvvm",
-        &format!("{}, SHA-256 {}…", below(&toolkit.libnvvm), &identity.nvvm_sha256[..16]),
-    );
+    row("libnvvm", &format!("{}, {}…", below(&toolkit.libnvvm), &identity.nvvm_digest[..23]));
     match &toolkit.include {
         Some(include) => row("headers", &below(include)),
         None => row("headers", "none: there is no cuda.h; the CUDA crates cannot be built"),

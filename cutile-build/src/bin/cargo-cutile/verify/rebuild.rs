@@ -196,8 +196,8 @@ fn is_the_same(plan: &Plan<'_, '_, '_>, toolkit: &Toolkit) -> Result<(), Failure
         ("tileiras", release(tileiras), release(identity.fingerprint()))
     } else if identity.ptxas.trim() != ptxas {
         ("ptxas", release(ptxas), release(&identity.ptxas))
-    } else if identity.nvvm_sha256 != *nvvm {
-        ("libnvvm", nvvm.clone(), identity.nvvm_sha256)
+    } else if identity.nvvm_digest != *nvvm {
+        ("libnvvm", nvvm.clone(), identity.nvvm_digest)
     } else {
         return Ok(());
     };
