@@ -51,25 +51,13 @@ fn write(folder: &Path, entries: usize) -> std::io::Result<()> {
 fn row(at: usize, image: [u8; 32]) -> IndexRow {
     IndexRow {
         specialization: Specialization {
-            module: "kernels".into(),
-            function: "kernel".into(),
-            symbol: "kernel_entry".into(),
             source_hash: "ab".repeat(32),
-            modules: vec![],
             generics: vec![at.to_string()],
-            strides: vec![],
-            specs: vec![],
-            scalar_hints: vec![],
-            grid: None,
-            options: Options {
-                occupancy: None,
-                num_cta_in_cga: None,
-                max_divisibility: None,
-                num_worker_warps_per_cta: None,
-                min_ctas_per_sm: None,
-                codegen: Codegen::Optimized { level: 3, lineinfo: false },
-                sanitize_memcheck: false,
-            },
+            ..Specialization::new(
+                "kernels",
+                "kernel",
+                Options::new(Codegen::Optimized { level: 3, lineinfo: false }),
+            )
         },
         validator: Validator { params: vec![], launch_checks: vec![] },
         image,

@@ -291,25 +291,8 @@ mod tests {
 
     fn specialization(function: &str) -> Specialization {
         Specialization {
-            module: "kernels".into(),
-            function: function.into(),
-            symbol: format!("{function}_entry"),
             source_hash: "00".into(),
-            modules: vec![],
-            generics: vec![],
-            strides: vec![],
-            specs: vec![],
-            scalar_hints: vec![],
-            grid: None,
-            options: Options {
-                occupancy: None,
-                num_cta_in_cga: None,
-                max_divisibility: None,
-                num_worker_warps_per_cta: None,
-                min_ctas_per_sm: None,
-                codegen: Codegen::Debug,
-                sanitize_memcheck: false,
-            },
+            ..Specialization::new("kernels", function, Options::new(Codegen::Debug))
         }
     }
 

@@ -54,25 +54,15 @@ fn specialization(at: usize) -> Specialization {
         elements_disjoint: true,
     };
     Specialization {
-        module: "matmul".into(),
-        function: "gemm".into(),
-        symbol: "gemm_entry".into(),
         source_hash: "ab".repeat(32),
         modules: vec![ModuleDigest { path: "crate::matmul".into(), sha256: "cd".repeat(32) }],
         generics: vec!["f16".into(), "128".into(), at.to_string()],
-        strides: vec![],
         specs: ["x", "y", "z"].map(spec).to_vec(),
-        scalar_hints: vec![],
-        grid: None,
-        options: Options {
-            occupancy: None,
-            num_cta_in_cga: None,
-            max_divisibility: None,
-            num_worker_warps_per_cta: None,
-            min_ctas_per_sm: None,
-            codegen: Codegen::Optimized { level: 3, lineinfo: false },
-            sanitize_memcheck: false,
-        },
+        ..Specialization::new(
+            "matmul",
+            "gemm",
+            Options::new(Codegen::Optimized { level: 3, lineinfo: false }),
+        )
     }
 }
 

@@ -293,27 +293,12 @@ mod tests {
     use crate::manifest::Options;
 
     fn row(function: &str, image: u8) -> IndexRow {
-        let options = Options {
-            occupancy: None,
-            num_cta_in_cga: None,
-            max_divisibility: None,
-            num_worker_warps_per_cta: None,
-            min_ctas_per_sm: None,
-            codegen: Codegen::Debug,
-            sanitize_memcheck: false,
-        };
+        let options = Options::new(Codegen::Debug);
         let specialization = Specialization {
-            module: "kernels".into(),
-            function: function.into(),
-            symbol: format!("{function}_entry"),
             source_hash: "ab".into(),
-            modules: vec![],
             generics: vec!["f32".into(), "128".into()],
-            strides: vec![],
-            specs: vec![],
-            scalar_hints: vec![],
             grid: Some((1, 2, 3)),
-            options,
+            ..Specialization::new("kernels", function, options)
         };
         let validator = Validator { params: vec![], launch_checks: vec![] };
         IndexRow { specialization, image: [image; 32], validator }

@@ -140,6 +140,25 @@ pub struct Specialization {
 }
 
 impl Specialization {
+    /// A kernel without parameters and generics, of which the rest is not known: for tests and
+    /// benchmarks, which fill in what they are about.
+    #[must_use]
+    pub fn new(module: &str, function: &str, options: Options) -> Self {
+        Self {
+            module: module.to_owned(),
+            function: function.to_owned(),
+            symbol: format!("{function}_entry"),
+            source_hash: String::new(),
+            modules: Vec::new(),
+            generics: Vec::new(),
+            strides: Vec::new(),
+            specs: Vec::new(),
+            scalar_hints: Vec::new(),
+            grid: None,
+            options,
+        }
+    }
+
     /// `module::function<generics>`, for people.
     #[must_use]
     pub fn name(&self) -> String {
@@ -237,6 +256,22 @@ pub struct Options {
     pub codegen: Codegen,
     /// Instrumented for the memcheck tool.
     pub sanitize_memcheck: bool,
+}
+
+impl Options {
+    /// Those of a launch that sets none.
+    #[must_use]
+    pub fn new(codegen: Codegen) -> Self {
+        Self {
+            occupancy: None,
+            num_cta_in_cga: None,
+            max_divisibility: None,
+            num_worker_warps_per_cta: None,
+            min_ctas_per_sm: None,
+            codegen,
+            sanitize_memcheck: false,
+        }
+    }
 }
 
 /// What the launcher checks before a launch. This is safety code: upstream moves bounds checks out

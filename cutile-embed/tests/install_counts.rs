@@ -54,25 +54,9 @@ fn codegen() -> Codegen {
 
 fn specialization(at: usize) -> Specialization {
     Specialization {
-        module: "kernels".into(),
-        function: format!("kernel_{at}"),
-        symbol: format!("kernel_{at}_entry"),
         source_hash: "ab".repeat(32),
-        modules: vec![],
         generics: vec!["f32".into(), at.to_string()],
-        strides: vec![],
-        specs: vec![],
-        scalar_hints: vec![],
-        grid: None,
-        options: Options {
-            occupancy: None,
-            num_cta_in_cga: None,
-            max_divisibility: None,
-            num_worker_warps_per_cta: None,
-            min_ctas_per_sm: None,
-            codegen: codegen(),
-            sanitize_memcheck: false,
-        },
+        ..Specialization::new("kernels", &format!("kernel_{at}"), Options::new(codegen()))
     }
 }
 

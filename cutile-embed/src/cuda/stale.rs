@@ -91,25 +91,8 @@ mod tests {
 
     fn row(modules: &[(&str, &str)]) -> Specialization {
         Specialization {
-            module: "gemm".into(),
-            function: "f".into(),
-            symbol: "f_entry".into(),
-            source_hash: String::new(),
             modules: digests(modules),
-            generics: vec![],
-            strides: vec![],
-            specs: vec![],
-            scalar_hints: vec![],
-            grid: None,
-            options: Options {
-                occupancy: None,
-                num_cta_in_cga: None,
-                max_divisibility: None,
-                num_worker_warps_per_cta: None,
-                min_ctas_per_sm: None,
-                codegen: Codegen::Debug,
-                sanitize_memcheck: false,
-            },
+            ..Specialization::new("gemm", "f", Options::new(Codegen::Debug))
         }
     }
 

@@ -7,9 +7,6 @@ fn div(divisor: i32) -> Divisibility {
 
 fn gemm() -> Specialization {
     Specialization {
-        module: "kernels".into(),
-        function: "gemm".into(),
-        symbol: "gemm_entry".into(),
         source_hash: "aa".into(),
         modules: vec![ModuleDigest { path: "crate::kernels".into(), sha256: "01".into() }],
         generics: vec!["f16".into(), "128".into()],
@@ -23,16 +20,11 @@ fn gemm() -> Specialization {
             elements_disjoint: true,
         }],
         scalar_hints: vec![ScalarHint { param: "n".into(), divisibility: div(8) }],
-        grid: None,
-        options: Options {
-            occupancy: None,
-            num_cta_in_cga: None,
-            max_divisibility: None,
-            num_worker_warps_per_cta: None,
-            min_ctas_per_sm: None,
-            codegen: Codegen::Optimized { level: 3, lineinfo: false },
-            sanitize_memcheck: false,
-        },
+        ..Specialization::new(
+            "kernels",
+            "gemm",
+            Options::new(Codegen::Optimized { level: 3, lineinfo: false }),
+        )
     }
 }
 

@@ -6,9 +6,6 @@ const DEBUG: Codegen = Codegen::Debug;
 fn row(function: &str, codegen: Codegen) -> Specialization {
     let div = |divisor| Divisibility { divisor, max: 16 };
     Specialization {
-        module: "kernels".into(),
-        function: function.into(),
-        symbol: format!("{function}_entry"),
         source_hash: "00".into(),
         modules: vec![ModuleDigest { path: "crate::kernels".into(), sha256: "01".into() }],
         generics: vec!["f32".into()],
@@ -21,17 +18,7 @@ fn row(function: &str, codegen: Codegen) -> Specialization {
             base_ptr_div: div(16),
             elements_disjoint: true,
         }],
-        scalar_hints: vec![],
-        grid: None,
-        options: Options {
-            occupancy: None,
-            num_cta_in_cga: None,
-            max_divisibility: None,
-            num_worker_warps_per_cta: None,
-            min_ctas_per_sm: None,
-            codegen,
-            sanitize_memcheck: false,
-        },
+        ..Specialization::new("kernels", function, Options::new(codegen))
     }
 }
 

@@ -258,25 +258,12 @@ pub fn specialization(
             .collect(),
     };
     Specialization {
-        module: module.into(),
-        function: function.into(),
-        symbol: format!("{function}_entry"),
         source_hash: "ab".repeat(32),
         modules: vec![ModuleDigest { path: format!("crate::{module}"), sha256: "cd".repeat(32) }],
         generics: generics.iter().map(|generic| (*generic).to_owned()).collect(),
         strides: tensors.iter().map(strides).collect(),
         specs: tensors.iter().map(spec).collect(),
-        scalar_hints: vec![],
-        grid: None,
-        options: Options {
-            occupancy: None,
-            num_cta_in_cga: None,
-            max_divisibility: None,
-            num_worker_warps_per_cta: None,
-            min_ctas_per_sm: None,
-            codegen: CODEGEN,
-            sanitize_memcheck: false,
-        },
+        ..Specialization::new(module, function, Options::new(CODEGEN))
     }
 }
 
