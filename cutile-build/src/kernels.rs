@@ -1,6 +1,6 @@
 //! The kernels of a crate: rehearsed, compiled, and made into the contents of a bundle.
 
-use crate::assemble::Progress;
+use crate::assemble::{JOB_SCRATCH, Progress};
 use crate::bundle::{Contents, Shaders};
 use crate::compile::{Reused, Work};
 use crate::environment::BuildEnv;
@@ -17,6 +17,7 @@ use cutile::tile_kernel::CompileOptions;
 use cutile_embed::cuda::row::codegen_row;
 use cutile_embed::recording::{Recorded, Recording};
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -52,8 +53,9 @@ pub(crate) fn build(
     }
     let identity = toolkit.identity()?;
     let out = env.out_dir();
+    remove_left_behind(out);
     let scratch = tempfile::Builder::new()
-        .prefix("cutile-rehearsal-")
+        .prefix(SCRATCH)
         .tempdir_in(out)
         .map_err(|error| BuildError::io("no folder for the rehearsals", out, error))?;
     let replay: Vec<Recorded> = recording.kernels.into_iter().collect();
@@ -113,6 +115,20 @@ pub(crate) fn skipped(env: &BuildEnv, reason: &str) -> Result<Contents, BuildErr
     })
 }
 
+/// Start of the name of the folder of rehearsals.
+const SCRATCH: &str = "cutile-rehearsal-";
+
+/// Removes what builds left that were killed. Cargo runs one script at a time for an `OUT_DIR`.
+fn remove_left_behind(out: &Path) {
+    for entry in fs::read_dir(out).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_ours = |start: &str| name.as_encoded_bytes().starts_with(start.as_bytes());
+        if is_ours(SCRATCH) || is_ours(JOB_SCRATCH) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// The rows of all recordings. Each file is watched, also where it is missing.
 fn read_recordings(env: &BuildEnv, files: &[PathBuf]) -> Result<Recording, BuildError> {
     let mut all = Recording::default();
@@ -138,5 +154,25 @@ pub(crate) fn show(progress: &Progress) {
         && let Ok(mut terminal) = std::fs::File::options().write(true).open("/dev/tty")
     {
         let _ = writeln!(terminal, "cutile-build: {progress}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_build_left_is_removed_and_nothing_else() {
+        let out = tempfile::tempdir().unwrap();
+        for folder in
+            ["cutile-rehearsal-a/sm_90/jobs", "cutile-job-b/tmp", "cutile", "cutile-failed"]
+        {
+            fs::create_dir_all(out.path().join(folder)).unwrap();
+        }
+        remove_left_behind(out.path());
+        let mut left: Vec<_> =
+            fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["cutile", "cutile-failed"]);
     }
 }

@@ -12,6 +12,8 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+/// Start of the name of the folder of a job.
+pub(crate) const SCRATCH: &str = "cutile-job-";
 /// How much of what a process prints is kept.
 const OUTPUT: usize = 64 << 10;
 /// How long output is waited for after the process ended: what it started may hold the pipe.
@@ -44,7 +46,7 @@ fn attempt(
         move |source| JobErrorKind::Io { path, source }
     };
     let dir = tempfile::Builder::new()
-        .prefix("cutile-job-")
+        .prefix(SCRATCH)
         .tempdir_in(&options.scratch)
         .map_err(io(&options.scratch))?;
     let tmp = dir.path().join("tmp");
@@ -99,9 +101,13 @@ fn wait(
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     let stopped = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Ok(status),
-            Ok(None) => {}
+        match os::has_ended(child) {
+            Ok(true) => {
+                // Killed from outside it leaves behind what it started.
+                os::kill_group(child);
+                return child.wait().map_err(|source| JobErrorKind::Spawn { source });
+            }
+            Ok(false) => {}
             Err(source) => break JobErrorKind::Spawn { source },
         }
         if start.elapsed() >= limit {

@@ -20,8 +20,11 @@ mod pool;
 
 pub use elf::{NotCubin, check_cubin, entry_symbols, has_function};
 pub use error::{JobError, JobErrorKind};
+#[cfg(feature = "cuda")]
+pub(crate) use job::SCRATCH as JOB_SCRATCH;
 pub use limits::{JOB_MEMORY, available_memory, worker_count};
 pub use os::inherited_jobserver;
+pub(crate) use os::{kill_group, own_group};
 pub use pool::{Pool, Report};
 
 use crate::environment::BuildEnv;

@@ -15,7 +15,7 @@ pub fn inherited_jobserver() -> Option<jobserver::Client> {
 
 /// Gives the child a process group of its own, so that it can be killed with its children, and
 /// has it killed when this process dies: a group of its own is out of reach of Ctrl-C.
-pub(super) fn own_group(command: &mut Command) {
+pub(crate) fn own_group(command: &mut Command) {
     command.process_group(0);
     #[cfg(target_os = "linux")]
     {
@@ -40,9 +40,21 @@ pub(super) fn own_group(command: &mut Command) {
     }
 }
 
+/// Whether a child has ended. It is not waited for: its id stays its own, and that of its group.
+pub(super) fn has_ended(child: &Child) -> io::Result<bool> {
+    // SAFETY: all-zero is a value of the type, which is plain data.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the pointer is to a local of the type that is asked for.
+    match unsafe { libc::waitid(libc::P_PID, child.id(), &mut info, options) } {
+        0 => Ok(info.si_signo != 0),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Kills a child that is not waited for yet, with its group. Its id cannot belong to another group:
 /// it is free again only after the wait.
-pub(super) fn kill_group(child: &mut Child) {
+pub(crate) fn kill_group(child: &mut Child) {
     if let Ok(group) = libc::pid_t::try_from(child.id()) {
         // SAFETY: a system call without memory arguments.
         unsafe { libc::kill(-group, libc::SIGKILL) };

@@ -37,7 +37,7 @@
 //!
 //! A value that differs in any of it is a miss.
 
-use super::parent::{Process, Setup};
+use super::parent::{OUTPUT, Process, Setup};
 use crate::digest;
 use crate::environment::BuildEnv;
 use crate::targets::Target;
@@ -53,7 +53,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DOMAIN: &[u8] = b"cutile-build rehearsal 2";
 const MAGIC: &[u8; 16] = b"cutile-build-reh";
@@ -125,13 +127,21 @@ impl Kept {
         let key = self.key(setup, target)?;
         let value = self.store.get(&key_text(&key)).ok()??;
         let (found, jobs) = decode(&key, &value)?;
-        let is_same = |named: &Named| *named == named.now(&self.folder);
+        let is_same = |named: &Named| named.now(&self.folder).is_ok_and(|now| now == *named);
         found.named.iter().all(is_same).then_some(Rehearsed { lines: found.lines, jobs })
     }
 
     /// Keeps what a rehearsal found, from the folders of its passes. It is only kept for later: what
-    /// is in the way of that is in the way of nothing else.
-    pub(super) fn put(&self, setup: &Setup<'_>, target: Target, lines: &[Line], dirs: &[PathBuf]) {
+    /// is in the way of that is in the way of nothing else. Where something that the script names
+    /// changed since it `started`, what the rehearsal read of it is not known.
+    pub(super) fn put(
+        &self,
+        setup: &Setup<'_>,
+        target: Target,
+        lines: &[Line],
+        dirs: &[PathBuf],
+        started: SystemTime,
+    ) {
         let is_failure = |line: &Line| matches!(line, Line::Failed { .. } | Line::Stale { .. });
         if lines.iter().any(is_failure) {
             return;
@@ -141,8 +151,8 @@ impl Kept {
             let mut found = Found { named: Vec::new(), lines: lines.to_vec() };
             let mut jobs = Vec::new();
             for dir in dirs {
-                let printed = fs::read(dir.join("output"))?;
-                found.named.extend(named(&String::from_utf8_lossy(&printed), &self.folder));
+                let printed = fs::read(dir.join(OUTPUT))?;
+                found.named.extend(named(&String::from_utf8_lossy(&printed), &self.folder)?);
                 let mut files: Vec<PathBuf> = fs::read_dir(dir.join("jobs"))?
                     .map(|file| file.map(|file| file.path()))
                     .collect::<io::Result<_>>()?;
@@ -151,6 +161,9 @@ impl Kept {
                 for file in files {
                     jobs.push(fs::read(file)?);
                 }
+            }
+            if found.named.iter().any(|named| named.changed_since(started, &self.folder)) {
+                return Ok(());
             }
             self.store.put(&key_text(&key), &encode(&key, &found, &jobs)?)
         };
@@ -206,16 +219,37 @@ impl Inputs<'_> {
 
 impl Named {
     /// The same path or variable as it is now.
-    fn now(&self, folder: &Path) -> Self {
+    fn now(&self, folder: &Path) -> io::Result<Self> {
         match self {
             Self::Path(path, _) => Self::path(path, folder),
-            Self::Variable(name, _) => Self::variable(name),
+            Self::Variable(name, _) => Ok(Self::variable(name)),
         }
     }
 
-    fn path(path: &str, folder: &Path) -> Self {
-        let digest = digest_of_tree(&folder.join(path)).ok().map(|digest| key_text(&digest));
-        Self::Path(path.to_owned(), digest)
+    fn path(path: &str, folder: &Path) -> io::Result<Self> {
+        let found = folder.join(path);
+        let digest = match fs::symlink_metadata(&found) {
+            Err(error) if is_absent(&error) => None,
+            _ => Some(key_text(&digest_of_tree(&found)?)),
+        };
+        Ok(Self::Path(path.to_owned(), digest))
+    }
+
+    /// Whether it is a path where something was written, renamed or removed at this time or later, or
+    /// may have been.
+    fn changed_since(&self, time: SystemTime, folder: &Path) -> bool {
+        let Self::Path(path, _) = self else { return false };
+        let path = folder.join(path);
+        // A folder on the way can be another by now; those above the crate are not its own.
+        let above = path.ancestors().skip(1).take_while(|above| *above != folder);
+        let above = above.filter(|above| above.starts_with(folder));
+        let changed = above.chain([path.as_path()]).map(changed_itself).chain([changed(&path)]);
+        // What was removed shows in its folder.
+        let folder_of_it = path.parent().filter(|_| fs::symlink_metadata(&path).is_err());
+        changed.chain(folder_of_it.map(changed_itself)).any(|changed| match changed {
+            Ok(changed) => changed + clock_of(changed) >= time,
+            Err(error) => !is_absent(&error),
+        })
     }
 
     fn variable(name: &str) -> Self {
@@ -224,41 +258,115 @@ impl Named {
     }
 }
 
-/// What a script named to cargo in what it printed, in either of cargo's spellings.
-fn named(printed: &str, folder: &Path) -> Vec<Named> {
-    let instruction = |line: &str| -> Option<Named> {
-        let line = line.strip_prefix("cargo:")?;
+/// What a script named to cargo in what it printed, in either of cargo's spellings and as cargo reads
+/// its lines.
+fn named(printed: &str, folder: &Path) -> io::Result<Vec<Named>> {
+    let instruction = |line: &str| {
+        let line = line.trim().strip_prefix("cargo:")?;
         let (what, value) = line.strip_prefix(':').unwrap_or(line).split_once('=')?;
         match what {
             "rerun-if-changed" => Some(Named::path(value, folder)),
-            "rerun-if-env-changed" => Some(Named::variable(value)),
+            "rerun-if-env-changed" => Some(Ok(Named::variable(value))),
             _ => None,
         }
     };
     printed.lines().filter_map(instruction).collect()
 }
 
-/// Digest of a file, or of all names and files in a folder.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Digest of a file, or of all names and files in a folder. Links are followed, as cargo does.
 fn digest_of_tree(path: &Path) -> io::Result<[u8; 32]> {
-    if !fs::metadata(path)?.is_dir() {
-        return Ok(digest::of_file(path)?.into());
+    let mut sha = Sha256::new();
+    walk(path, &mut Vec::new(), &mut |path, what| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let (kind, contents) = match what {
+            What::Folder(entries) => ("folder", (entries as u64).to_le_bytes().to_vec()),
+            What::File => ("file", digest::of_file(path)?.as_bytes().to_vec()),
+            What::DeadLink => ("link", fs::read_link(path)?.into_os_string().into_encoded_bytes()),
+            What::Other => ("other", Vec::new()),
+        };
+        for part in [name, kind.as_bytes(), &contents] {
+            sha.update((part.len() as u64).to_le_bytes());
+            sha.update(part);
+        }
+        Ok(())
+    })?;
+    Ok(sha.finalize().into())
+}
+
+/// When a file, or anything in a folder, was changed last.
+fn changed(path: &Path) -> io::Result<SystemTime> {
+    let mut last = UNIX_EPOCH;
+    walk(path, &mut Vec::new(), &mut |path, _| {
+        last = last.max(changed_itself(path)?);
+        // What a link leads to.
+        if let Ok(path) = path.canonicalize() {
+            last = last.max(changed_itself(&path)?);
+        }
+        Ok(())
+    })?;
+    Ok(last)
+}
+
+/// What stands at a path.
+enum What {
+    /// With so many entries.
+    Folder(usize),
+    File,
+    /// A link to nothing, or to a folder that it is in.
+    DeadLink,
+    /// A pipe, a socket, a device: not opened.
+    Other,
+}
+
+type Visit<'a> = dyn FnMut(&Path, What) -> io::Result<()> + 'a;
+
+/// Visits a path, and all that is below it in the order of the names. `above` are the folders that it
+/// is in.
+fn walk(path: &Path, above: &mut Vec<PathBuf>, visit: &mut Visit<'_>) -> io::Result<()> {
+    let meta = match fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if is_absent(&error) && path.is_symlink() => {
+            return visit(path, What::DeadLink);
+        }
+        Err(error) => return Err(error),
+    };
+    if !meta.is_dir() {
+        return visit(path, if meta.is_file() { What::File } else { What::Other });
+    }
+    let here = path.canonicalize()?;
+    if above.contains(&here) {
+        return visit(path, What::DeadLink);
     }
     let mut entries = fs::read_dir(path)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<io::Result<Vec<_>>>()?;
     entries.sort_unstable();
-    let mut sha = Sha256::new();
+    visit(path, What::Folder(entries.len()))?;
+    above.push(here);
     for entry in entries {
-        let name = entry.file_name().unwrap_or_default().as_encoded_bytes();
-        sha.update((name.len() as u64).to_le_bytes());
-        sha.update(name);
-        // A link to a folder could lead back to where it is.
-        match fs::symlink_metadata(&entry)?.is_symlink() && entry.is_dir() {
-            true => sha.update(fs::read_link(&entry)?.as_os_str().as_encoded_bytes()),
-            false => sha.update(digest_of_tree(&entry)?),
-        }
+        walk(&entry, above, visit)?;
     }
-    Ok(sha.finalize().into())
+    above.pop();
+    Ok(())
+}
+
+/// How far the time of a file can lie before the time that it was written at: that of the kernel's
+/// last tick, or in whole seconds where the file system keeps no more.
+fn clock_of(time: SystemTime) -> Duration {
+    let parts = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+    if parts == 0 { Duration::from_secs(2) } else { Duration::from_millis(20) }
+}
+
+/// The later of its two times: a file that is moved here keeps the one of its last write.
+fn changed_itself(path: &Path) -> io::Result<SystemTime> {
+    let meta = fs::symlink_metadata(path)?;
+    let nanoseconds = u32::try_from(meta.ctime_nsec()).unwrap_or(0);
+    let ctime = Duration::new(u64::try_from(meta.ctime()).unwrap_or(0), nanoseconds);
+    Ok(meta.modified()?.max(UNIX_EPOCH + ctime))
 }
 
 fn encode(key: &[u8; 32], found: &Found, jobs: &[Vec<u8>]) -> io::Result<Vec<u8>> {

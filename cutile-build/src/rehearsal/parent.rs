@@ -2,6 +2,7 @@
 
 use super::kept::{Kept, Rehearsed};
 use super::{JIT_DEBUG_ENV, PASS_ENV, REPLAY_FILE, TILEIRAS_ENV};
+use crate::assemble::{kill_group, own_group};
 use crate::error::BuildError;
 use crate::events::Events;
 use crate::prebuilt::level;
@@ -22,7 +23,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What a child is.
 pub(crate) enum Process<'a> {
@@ -227,6 +228,7 @@ fn on_target(
     target: &Target,
     submit: &Submit<'_>,
 ) -> Result<Vec<Line>, String> {
+    let started = SystemTime::now();
     let mut dirs = Vec::new();
     let mut run = |keep| {
         let pass = Pass { target: target.to_string(), program: setup.program, keep };
@@ -242,7 +244,7 @@ fn on_target(
         lines.extend(run(Keep::Explicit)?);
     }
     if let Some(kept) = kept {
-        kept.put(setup, *target, &lines, &dirs);
+        kept.put(setup, *target, &lines, &dirs, started);
     }
     Ok(lines)
 }
@@ -269,10 +271,15 @@ fn run(
         fs::write(dir.join(REPLAY_FILE), text)
             .map_err(|error| io("its folder is read-only", error))?;
     }
-    let output = File::create(dir.join("output")).map_err(|error| io("no output file", error))?;
+    // Apart, as cargo has them: a message without an end of its line must hide no instruction.
+    let create = |name: &str| {
+        File::create(dir.join(name)).map_err(|error| io("no file for what it prints", error))
+    };
+    let (output, errors) = (create(OUTPUT)?, create(ERRORS)?);
     let mut child = command(setup, pass, dir)
         .and_then(|mut command| {
-            command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).spawn()
+            own_group(&mut command);
+            command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn()
         })
         .map_err(|error| io("it does not start", error))?;
     let mut seen = HashSet::new();
@@ -285,7 +292,8 @@ fn run(
     if status.success() && lines.last() == Some(&Line::End) {
         return Ok(lines);
     }
-    Err(format!("it ended early ({status}); it printed:\n{}", tail(&dir.join("output"))))
+    let printed = [ERRORS, OUTPUT].map(|name| tail(&dir.join(name))).concat();
+    Err(format!("it ended early ({status}); it printed:\n{printed}"))
 }
 
 fn command(setup: &Setup<'_>, pass: &Pass, dir: &Path) -> std::io::Result<Command> {
@@ -332,7 +340,7 @@ fn watch(
             )),
             false => Ok(()),
         }) {
-            let _ = child.kill();
+            kill_group(child);
             let _ = child.wait();
             return Err(error);
         }
@@ -369,6 +377,11 @@ fn collect(
 fn allows(restricted: &Restricted, row: &Row, target: Target) -> bool {
     restricted.allows(&row.specialization.module, &row.specialization.function, target)
 }
+
+/// What a rehearsal prints to standard output, where its instructions to cargo are.
+pub(super) const OUTPUT: &str = "output";
+/// What it prints to standard error.
+const ERRORS: &str = "errors";
 
 fn read_lines(path: &Path) -> Vec<Line> {
     let Ok(file) = File::open(path) else { return Vec::new() };
