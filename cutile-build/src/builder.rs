@@ -35,7 +35,9 @@ cutile_build::Builder::from_metadata().warmup(\"app\", kernels::warmup).build();
 /// `cuda` of this crate off.
 ///
 /// A crate that ships the folder `prebuilt`, see `cargo cutile prebuild`, needs no toolkit either.
-/// Where there is one, and warm-ups, only what is stale in the folder is compiled.
+/// Where there is one, and warm-ups, only what is stale in the folder is compiled. One that is
+/// installed later is found when the script runs next: to watch for it, cargo would run the script
+/// of everybody without a toolkit each time.
 ///
 /// `CUTILE_BUILD=skip`, and a build on docs.rs, leave the kernels out. Shaders need nothing that
 /// could be missing there, so they are checked and lowered all the same.
@@ -331,6 +333,9 @@ impl Builder {
             return Ok((Contents::without_kernels(env.package()), None));
         }
         SearchPlaces::variables().into_iter().for_each(rerun_if_env_changed);
+        if !launches && prebuilt.is_none() {
+            prebuilt::watch();
+        }
         if let Some(reason) = env.skip_reason() {
             return Ok((kernels::skipped(env, &reason)?, None));
         }
@@ -371,6 +376,7 @@ impl Builder {
         }
         let mut contents = Contents::without_kernels(env.package());
         if metadata.targets().is_some() {
+            prebuilt::watch();
             let without = || "cutile-build is without its feature `cuda`".to_owned();
             contents.skipped = Some(skipped.unwrap_or_else(without));
         }

@@ -58,6 +58,11 @@ pub(crate) fn find(env: &BuildEnv) -> Result<Option<Prebuilt>, BuildError> {
     read().map(Some).map_err(|what| BuildError::Prebuilt { path: folder.clone(), what })
 }
 
+/// Where a crate that launches nothing has none: Cargo runs the script each time until there is one.
+pub(crate) fn watch() {
+    println!("cargo::rerun-if-changed={PREBUILT}/{MANIFEST}");
+}
+
 /// Whether the crate has one, whatever is in it.
 pub(crate) fn is_there(env: &BuildEnv) -> bool {
     env.manifest_dir.join(PREBUILT).join(MANIFEST).is_file()

@@ -46,6 +46,8 @@ pub struct Identity {
     pub nvvm_digest: String,
     /// The same of tileiras: a patched one prints the same version.
     pub tileiras_digest: String,
+    /// The same of ptxas.
+    pub ptxas_digest: String,
 }
 
 impl Identity {
@@ -56,6 +58,7 @@ impl Identity {
             ptxas: toolkit.answer(&toolkit.ptxas, "--version")?,
             nvvm_digest: file_digest(&toolkit.libnvvm)?,
             tileiras_digest: file_digest(&toolkit.tileiras)?,
+            ptxas_digest: file_digest(&toolkit.ptxas)?,
         })
     }
 
@@ -69,10 +72,12 @@ impl Identity {
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         // Without `..`: what is added must be hashed.
-        let Self { tileiras, list_versions, ptxas, nvvm_digest, tileiras_digest } = self;
+        let Self { tileiras, list_versions, ptxas, nvvm_digest, tileiras_digest, ptxas_digest } =
+            self;
         let mut hash = Sha256::new();
         hash.update(b"cutile-build-toolkit-v2\0");
-        for field in [tileiras, list_versions, ptxas, nvvm_digest, tileiras_digest] {
+        let digests = [nvvm_digest, tileiras_digest, ptxas_digest];
+        for field in [tileiras, list_versions, ptxas].into_iter().chain(digests) {
             hash.update((field.len() as u64).to_le_bytes());
             hash.update(field.as_bytes());
         }
@@ -106,13 +111,15 @@ mod tests {
             ptxas: "p".into(),
             nvvm_digest: "n".into(),
             tileiras_digest: "s".into(),
+            ptxas_digest: "q".into(),
         };
-        let moved: [fn(&mut Identity); 5] = [
+        let moved: [fn(&mut Identity); 6] = [
             |identity| identity.tileiras.push('x'),
             |identity| identity.list_versions.push('x'),
             |identity| identity.ptxas.push('x'),
             |identity| identity.nvvm_digest.push('x'),
             |identity| identity.tileiras_digest.push('x'),
+            |identity| identity.ptxas_digest.push('x'),
         ];
         for change in moved {
             let mut other = identity.clone();
