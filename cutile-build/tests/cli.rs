@@ -361,6 +361,17 @@ fn help_fits_and_an_unknown_target_is_refused() {
 }
 
 #[test]
+fn a_virtual_gpu_for_a_command_that_runs_nothing_is_refused() {
+    let fixture = Fixture::new();
+    for command in [&["doctor"][..], &["toolkit"], &["cache", "stats"]] {
+        let (code, _, stderr) =
+            text(&mut fixture.cutile(&[&["--virtual-gpu", "sm_90"], command].concat()));
+        assert_eq!(code, Some(1));
+        assert!(stderr.contains("leave --virtual-gpu out"), "{stderr}");
+    }
+}
+
+#[test]
 fn outside_of_a_workspace_the_error_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let fixture = Fixture { dir };

@@ -87,6 +87,23 @@ pub(crate) enum Command {
     Cargo(Vec<OsString>),
 }
 
+impl Command {
+    /// Whether it starts a program that may want a GPU, or is about the virtual one.
+    pub(crate) fn runs_something(&self) -> bool {
+        match self {
+            Self::VirtualGpu { .. } | Self::Record(_) | Self::Prebuild(_) | Self::Cargo(_) => true,
+            Self::Toolkit { .. }
+            | Self::Inspect(_)
+            | Self::Diff(_)
+            | Self::Verify(_)
+            | Self::Export(_)
+            | Self::Import(_)
+            | Self::Doctor(_)
+            | Self::Cache(_) => false,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolkitAction {
     /// Install the toolkit into .cutile/ of this workspace

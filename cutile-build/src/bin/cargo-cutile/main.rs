@@ -86,6 +86,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, environ: &Environ) -> Result<ExitCode, Failure> {
+    if cli.virtual_gpu.is_some() && !cli.command.runs_something() {
+        return Err("this command runs nothing on a GPU: leave --virtual-gpu out".into());
+    }
     match &cli.command {
         Command::Toolkit { action } => toolkit::run(cli, action.as_ref(), environ),
         Command::VirtualGpu { path } => virtual_gpu::run(*path, environ),

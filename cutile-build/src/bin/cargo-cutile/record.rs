@@ -7,7 +7,7 @@ use crate::run_cargo::{code, toolkit_for};
 use crate::virtual_gpu;
 use crate::workspace::DotCutile;
 use clap::Args;
-use cutile_embed::recording::Recording;
+use cutile_embed::recording::{Recording, RecordingError};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -43,8 +43,9 @@ pub(crate) fn run(cli: &Cli, record: &Record, environ: &Environ) -> Result<ExitC
         true => Recording::read(&record.output).map_err(|error| error.to_string())?,
         false => Recording::default(),
     };
-    // Before the program runs for minutes: whether its result can be kept.
-    before.write(&record.output).map_err(|error| error.to_string())?;
+    // Before the program runs for minutes: whether its result can be kept. What is there stays until
+    // there is one: the program may be built with it.
+    can_write(&record.output)?;
 
     let dot = DotCutile::locate(environ, None)?;
     let choice = toolkit_for(environ, &dot, cli.offline || environ.offline())?;
@@ -70,28 +71,45 @@ pub(crate) fn run(cli: &Cli, record: &Record, environ: &Environ) -> Result<ExitC
         .map_err(|error| format!("{} does not run: {error}", program.to_string_lossy()))?;
 
     let mut all = before.clone();
-    let files = gather(folder.path(), &mut all)?;
-    all.write(&record.output).map_err(|error| error.to_string())?;
+    let (files, damaged) = gather(folder.path(), &mut all)?;
+    if files > 0 {
+        all.write(&record.output).map_err(|error| error.to_string())?;
+    }
     report(record, &before, &all, files, status.as_ref());
+    for error in &damaged {
+        eprintln!("error: what one process recorded is left out: {error}");
+    }
     match status {
-        _ if files == 0 => Ok(ExitCode::FAILURE),
+        _ if files == 0 || !damaged.is_empty() => Ok(ExitCode::FAILURE),
         Some(status) => Ok(code(status)),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Adds the files of all processes, and counts them. One that is damaged is named.
-fn gather(folder: &Path, all: &mut Recording) -> Result<usize, Failure> {
-    let mut files = 0;
+fn can_write(output: &Path) -> Result<(), Failure> {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
+        .map(drop)
+        .map_err(|error| format!("{} cannot be written: {error}", output.display()).into())
+}
+
+/// Adds the files of all processes, and counts them. Gives the errors of those that are damaged.
+fn gather(folder: &Path, all: &mut Recording) -> Result<(usize, Vec<RecordingError>), Failure> {
+    let (mut files, mut damaged) = (0, Vec::new());
     for file in fs::read_dir(folder).map_err(Failure::io("list", folder))?.flatten() {
         let path = file.path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        all.merge(Recording::read(&path).map_err(|error| error.to_string())?);
-        files += 1;
+        match Recording::read(&path) {
+            Ok(recording) => {
+                all.merge(recording);
+                files += 1;
+            }
+            Err(error) => damaged.push(error),
+        }
     }
-    Ok(files)
+    Ok((files, damaged))
 }
 
 fn report(
@@ -116,10 +134,10 @@ fn report(
         .collect();
     let new = all.kernels.difference(&before.kernels).count();
     eprintln!(
-        "{}: {} specializations of {} kernels, {new} of them new",
+        "{}: {} of {}, {new} of them new",
         record.output.display(),
-        all.kernels.len(),
-        kernels.len()
+        counted(all.kernels.len(), "specialization"),
+        counted(kernels.len(), "kernel")
     );
     match status {
         None => eprintln!("the program was ended when its time was up; it may launch more"),
@@ -132,6 +150,10 @@ fn report(
         "Compile them with Builder::replay({:?}) in build.rs",
         record.output.display().to_string()
     );
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Runs a command, at most so long; `None` where it was ended.
