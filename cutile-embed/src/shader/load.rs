@@ -303,23 +303,40 @@ fn load_from(
     let mut notes = Vec::new();
     if config.embedded {
         if let Some(artifact) = asked.embedded(packs, &mut notes) {
+            check_unkeyed(request, &artifact)?;
             count(&EMBEDDED);
             return Ok(asked.answer(artifact, Source::Embedded, notes));
         }
         notes.extend(asked.why_not_embedded(packs));
     }
-    let (shared, led) = single_flight((asked.key(), config.clone()), || {
+    let run = || {
         let mut notes = Vec::new();
         let (artifact, source) = asked.disk_or_lower(config, packs, &mut notes)?;
         Ok(asked.answer(artifact, source, notes))
-    });
+    };
+    let (shared, led) = single_flight((asked.key(), config.clone()), run);
     if !led {
         count(&COALESCED);
     }
-    shared.map(|mut lowered| {
-        notes.append(&mut lowered.notes);
-        Lowered { notes, ..lowered }
-    })
+    let mut lowered = match shared {
+        // It is of another request, and has its path.
+        Err(_) if !led => run(),
+        shared => shared,
+    }?;
+    check_unkeyed(request, &lowered.artifact)?;
+    notes.append(&mut lowered.notes);
+    Ok(Lowered { notes, ..lowered })
+}
+
+/// What is wrong with a request though its key says nothing of it: values that a module in IR is not
+/// made with.
+fn check_unkeyed(request: &Request<'_>, artifact: &Artifact) -> Result<(), ShaderError> {
+    match artifact {
+        Artifact::Ir(module) => {
+            check_constants(request.path(), module, &request.sorted_constants())
+        }
+        Artifact::SpirV(_) | Artifact::Wgsl(_) => Ok(()),
+    }
 }
 
 type Flight = Arc<OnceLock<Result<Lowered, ShaderError>>>;
@@ -482,10 +499,7 @@ fn lower(request: &Request<'_>, ir: Option<Checked>) -> Result<Artifact, ShaderE
     let capabilities = request.capabilities()?;
     let constants = request.sorted_constants();
     let write = |text: &str, checked: Checked| match request.requested_kind() {
-        Kind::Ir => {
-            check_constants(path, &checked.module, &constants)?;
-            Ok(Artifact::Ir(Box::new(checked.module)))
-        }
+        Kind::Ir => Ok(Artifact::Ir(Box::new(checked.module))),
         Kind::SpirV => {
             let resolved = resolve(path, text, &checked, &constants, capabilities)?;
             emit_spirv(path, &resolved).map(Artifact::SpirV)
@@ -519,6 +533,7 @@ fn lower(request: &Request<'_>, ir: Option<Checked>) -> Result<Artifact, ShaderE
 pub fn entry_of(request: &Request<'_>) -> Result<([u8; 32], Vec<u8>), ShaderError> {
     let preimage = preimage(request)?;
     let artifact = lower(request, None)?;
+    check_unkeyed(request, &artifact)?;
     let entry = encode_entry(&preimage, &artifact.encode()).ok_or_else(|| {
         ShaderError::new(
             request.path(),

@@ -278,9 +278,38 @@ fn a_disk_that_cannot_be_used_fails_nothing() {
 fn a_wrong_request_is_an_error_whatever_the_tiers() {
     let disk = Disk::new();
     let wrong = request().constants([("size", 1.5)]);
-    for request in [wrong.with_kind(Kind::SpirV), wrong] {
-        let error = load_from(&request, &disk.config(), &[]).unwrap_err();
+    for request in [&wrong.with_kind(Kind::SpirV), &wrong] {
+        let error = load_from(request, &disk.config(), &[]).unwrap_err();
         assert_eq!(error.stage, Stage::Constants);
+    }
+    // The key of a module in IR has no constants: it is there all the same.
+    let pack = packed([entry_of(&request()).unwrap()]);
+    let embedded = [Pack::parse(&pack)];
+    assert_eq!(load_from(&request(), &disk.config(), &[]).unwrap().source, Source::Disk);
+    for packs in [&embedded[..], &[]] {
+        let error = load_from(&wrong, &disk.config(), packs).unwrap_err();
+        assert_eq!(error.stage, Stage::Constants);
+    }
+    assert!(entry_of(&wrong).is_err());
+}
+
+#[test]
+fn an_error_names_the_request_that_got_it() {
+    // Both at once: the one that waits has its own.
+    let text = "fn broken(";
+    let errors = std::thread::scope(|scope| {
+        let ask = |path| {
+            scope.spawn(move || {
+                let config = Config::default().disk(None);
+                load_from(&Request::new(path, text), &config, &[]).unwrap_err().to_string()
+            })
+        };
+        let threads: Vec<_> = ["a.wgsl", "b.wgsl"].repeat(8).into_iter().map(ask).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    for (at, error) in errors.iter().enumerate() {
+        let [own, other] = if at % 2 == 0 { ["a.wgsl", "b.wgsl"] } else { ["b.wgsl", "a.wgsl"] };
+        assert!(error.contains(own) && !error.contains(other), "{error}");
     }
 }
 
