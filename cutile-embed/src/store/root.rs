@@ -47,6 +47,7 @@ pub(super) fn prepare(root: &Path) -> io::Result<()> {
     let parent = root.parent().ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidInput, "the cache folder has no parent")
     })?;
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     check_ancestors(&fs::canonicalize(parent)?)?;
     match DirBuilder::new().mode(0o700).create(root) {
@@ -150,6 +151,13 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::NotFound);
             assert!(error.to_string().contains("XDG_CACHE_HOME"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_root_of_one_name_is_made_in_the_working_folder() {
+        // Not made: to change the working folder would be to change it for other tests. It is there.
+        let error = prepare(Path::new("Cargo.toml")).unwrap_err();
+        assert!(error.to_string().contains("Cargo.toml"), "{error}");
     }
 
     #[test]
