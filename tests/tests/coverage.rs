@@ -34,6 +34,15 @@ fn any_length_covers_every_pair_of_lengths() {
         assert_eq!(printed.line(step), "compiled=0 done");
     }
     assert_eq!(printed.line("shift:96:3"), "compiled=0 done");
+
+    // Specializations of one kernel, one right after the other: `launch!` tells each.
+    let out = scratch();
+    let file = out.path().join("kernels.json");
+    let run = built.program().on("sm_90").env("CUTILE_EMBED_RECORD", &file).arguments(["install"]);
+    let printed = run.arguments(["must-copy:16:16", "must-copy:16:3", "must-copy:3:16"]).ok();
+    assert_eq!(printed.line("must-copy:3:16"), "compiled=0 done");
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(recorded.matches("\"copy\"").count(), 3, "{recorded}");
 }
 
 #[test]
@@ -116,7 +125,7 @@ fn the_command_records_merges_and_ends_what_does_not_end() {
     let text = || std::fs::read_to_string(&file).unwrap();
 
     let (well, said) = record(&[], &file, &built, &["install", "add:1000"]);
-    assert!(well && said.contains("1 specializations of 1 kernels, 1 of them new"), "{said}");
+    assert!(well && said.contains("1 specialization of 1 kernel, 1 of them new"), "{said}");
     let first = text();
     let (well, said) = record(&["--merge"], &file, &built, &["install", "copy:48:20"]);
     assert!(well && said.contains("2 specializations of 2 kernels, 1 of them new"), "{said}");
@@ -128,8 +137,11 @@ fn the_command_records_merges_and_ends_what_does_not_end() {
     assert!(well && said.contains("was ended when its time was up"), "{said}");
     assert!(said.contains("2 specializations"), "{said}");
 
+    // Where nothing was recorded, what is there stays.
+    let before = text();
     let (well, said) = record(&[], &file, &built, &[]);
     assert!(!well && said.contains("Does it call cutile_embed::install()"), "{said}");
+    assert_eq!(text(), before);
     let (well, said) = record(&["--merge"], &out.path().join("no/kernels.json"), &built, &[]);
     assert!(!well && said.contains("no/kernels.json"), "{said}");
 }
@@ -149,7 +161,14 @@ fn a_filled_kernel_is_recorded_when_it_is_launched_and_not_before() {
     assert!(!run(&[]).contains("\"function\""));
     let recorded = run(&["add:256"]);
     assert!(recorded.contains("\"add\"") && !recorded.contains("\"shift\""), "{recorded}");
+    // What was recorded before the cache was emptied stays, and what fills it again was not launched.
+    let again = run(&["must-add:256", "evict", "install"]);
+    assert_eq!(again, recorded);
 }
+
+/// So that the program finds a kernel under the name that it had.
+const RENAMED: &str = "mod planes {\n    pub use crate::kernels::planes::copied as copy;\n}\n\
+                       use kernels::vectors;";
 
 #[test]
 fn a_recorded_kernel_that_changed_its_signature_or_is_gone_stops_the_build() {
@@ -162,7 +181,7 @@ fn a_recorded_kernel_that_changed_its_signature_or_is_gone_stops_the_build() {
         .ok();
     fixture.edit("src/kernels.rs", "pub fn copy<", "pub fn copied<");
     fixture.edit("src/kernels.rs", "planes::copy(", "planes::copied(");
-    fixture.edit("src/main.rs", "planes::copy(", "planes::copied(");
+    fixture.edit("src/main.rs", "use kernels::{planes, vectors};", RENAMED);
     fixture.edit("src/kernels.rs", "        y: &Tensor", "        w: &Tensor");
     fixture.edit("src/kernels.rs", "load_tile_like(y, z)", "load_tile_like(w, z)");
     let said = build(&fixture, "replay").fails();

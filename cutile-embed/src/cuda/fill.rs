@@ -12,10 +12,13 @@ use crate::index::IndexRow;
 use crate::pack::{Decoder, Pack};
 use cutile::cuda_async::device_context::{CompiledKernel, load_module_from_bytes};
 use cutile::cuda_core::Module;
-use cutile::tile_kernel::{TileFunctionKey, contains_cuda_function, kernel_cache_slot};
+use cutile::tile_kernel::{
+    TileFunctionKey, contains_cuda_function, kernel_cache_slot, retain_kernels,
+};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -26,8 +29,10 @@ pub(super) struct Candidate {
     pub(super) pack: Pack<'static>,
 }
 
-/// Images that are ready before they are wanted.
-const AHEAD: usize = 4;
+/// Images that are handed over at one time: to wake a thread takes as long as to read a small one. No
+/// further one after so many bytes, so that few are in memory beside those that are loaded.
+const BATCH: usize = 16;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// Puts every candidate into cutile's in-memory cache that can be served without doubt. One module
 /// an image, however many keys share it.
@@ -54,12 +59,12 @@ pub(super) fn fill(
             images.len() - 1
         });
     }
-    let mut validators = Vec::new();
+    let has_kernels = has_kernels();
     // The first are read while the keys are made: which of them are wanted is known only then.
     with_payloads(&images, |next| {
         let mut wanted: Vec<Vec<(TileFunctionKey, &IndexRow)>> = vec![Vec::new(); images.len()];
         for (key, candidate) in unambiguous(&machine, candidates, left_out) {
-            if contains_cuda_function(&key) {
+            if has_kernels && contains_cuda_function(&key) {
                 report.present += 1;
             } else {
                 wanted[places[&candidate.row.image]].push((key, &candidate.row));
@@ -83,19 +88,28 @@ pub(super) fn fill(
             report.images += 1;
             for (key, row) in rows {
                 match put(key, row, &module) {
-                    Ok(Some(validator)) => {
-                        validators.push(validator);
-                        report.filled += 1;
-                    }
+                    Ok(true) => report.filled += 1,
                     // A launch on another thread was faster.
-                    Ok(None) => report.present += 1,
+                    Ok(false) => report.present += 1,
                     Err(what) => report.failed.push(what),
                 }
             }
         }
     });
-    watch::filled(validators);
     report
+}
+
+/// Whether anything is in cutile's in-memory cache. To ask for a key is to hash all of it.
+fn has_kernels() -> bool {
+    let mut any = false;
+    // SAFETY: the predicate keeps every kernel, so nothing is evicted.
+    unsafe {
+        retain_kernels(|_| {
+            any = true;
+            true
+        })
+    };
+    any
 }
 
 type Payload = Result<Cow<'static, [u8]>, String>;
@@ -113,32 +127,45 @@ fn with_payloads(candidates: &[&Candidate], consume: impl FnOnce(&mut dyn FnMut(
     if candidates.len() < 2 {
         return consume(&mut || payloads.next().unwrap_or_else(none));
     }
-    let (sender, receiver) = mpsc::sync_channel(AHEAD);
+    let (sender, receiver) = mpsc::sync_channel::<Vec<Payload>>(1);
     let payloads = Mutex::new(payloads);
     let next = || payloads.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         // Dropped in here, also when `consume` panics: the thread ends with it.
         let receiver = receiver;
         // Where no thread is to be had, the next payload is made when it is wanted.
         let _ = thread::Builder::new().name("cutile-embed".into()).spawn_scoped(scope, || {
             let sender = sender;
-            while let Some(payload) = next() {
-                if sender.send(payload).is_err() {
+            // The first is waited for.
+            let mut size = 1;
+            loop {
+                let mut bytes = 0;
+                let mut batch = Vec::new();
+                while batch.len() < size && bytes < BATCH_BYTES && !is_over.load(Relaxed) {
+                    let Some(payload) = next() else { break };
+                    bytes += payload.as_ref().map_or(0, |payload| payload.len());
+                    batch.push(payload);
+                }
+                if batch.is_empty() || sender.send(batch).is_err() {
                     break;
                 }
+                size = BATCH.min(size * 2);
             }
         });
-        consume(&mut || receiver.recv().ok().or_else(next).unwrap_or_else(none));
+        let mut batch = Vec::new().into_iter();
+        consume(&mut || {
+            if batch.len() == 0 {
+                batch = receiver.recv().unwrap_or_default().into_iter();
+            }
+            batch.next().or_else(next).unwrap_or_else(none)
+        });
+        is_over.store(true, Relaxed);
     });
 }
 
-/// A function of a loaded module, under its key. Gives the address of its validator, and nothing
-/// where the key has a kernel.
-fn put(
-    key: TileFunctionKey,
-    row: &IndexRow,
-    module: &Arc<Module>,
-) -> Result<Option<usize>, String> {
+/// A function of a loaded module, under its key. Says whether the key had no kernel yet.
+fn put(key: TileFunctionKey, row: &IndexRow, module: &Arc<Module>) -> Result<bool, String> {
     let specialization = &row.specialization;
     let function = module.load_function(&specialization.symbol).map_err(|error| {
         let (name, symbol) = (specialization.name(), &specialization.symbol);
@@ -150,8 +177,13 @@ fn put(
         (Arc::clone(module), Arc::new(function), Arc::new(validator));
     let address = Arc::as_ptr(&validator) as usize;
     let kernel = CompiledKernel { module, function, validator };
-    let is_ours = kernel_cache_slot(&key).set((kernel, false)).is_ok();
-    Ok(is_ours.then_some(address))
+    // Before it is there, or it would be taken for one that was launched.
+    watch::filling(address);
+    let refused = kernel_cache_slot(&key).set((kernel, false)).err();
+    if refused.is_some() {
+        watch::not_filled(address);
+    }
+    Ok(refused.is_none())
 }
 
 /// Upstream's loader takes no length, so the image was verified before: its digest by the pack. Here
@@ -178,7 +210,8 @@ fn unambiguous<'c>(
     left_out: &mut Vec<LeftOut>,
 ) -> Vec<(TileFunctionKey, &'c Candidate)> {
     // With the place of the first of a key, so that images are loaded in the order of the rows.
-    let mut by_key: HashMap<TileFunctionKey, (usize, Option<&Candidate>)> = HashMap::new();
+    let mut by_key: HashMap<TileFunctionKey, (usize, Option<&Candidate>)> =
+        HashMap::with_capacity(candidates.len());
     let mut linked: HashMap<String, Vec<LinkedModule>> = HashMap::new();
     for (at, candidate) in candidates.iter().enumerate() {
         let row = &candidate.row.specialization;

@@ -14,7 +14,7 @@ use cutile::cutile_compiler::cuda_tile_runtime_utils::{
     ToolkitCapabilities, get_compiler_version, get_gpu_name,
 };
 use cutile::tile_kernel::CompileOptions;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -212,7 +212,8 @@ impl Installer {
         let used = if self.embedded { self.read_bundles(&mut report) } else { Vec::new() };
         report.overrides = overrides();
         match self.device_ids() {
-            Ok(devices) => {
+            Ok((devices, absent)) => {
+                report.absent = absent;
                 if self.record.is_some() && devices.iter().any(|id| can_compile(*id)) {
                     self.memory = false;
                 }
@@ -233,7 +234,9 @@ impl Installer {
             }
             Err(why) => report.no_device = Some(why),
         }
-        report.left_out.dedup();
+        // Each device says it anew.
+        let mut told = HashSet::new();
+        report.left_out.retain(|row| told.insert(row.clone()));
         // Where nothing can be launched nothing asks a store, and to look for its folder is to open
         // files.
         if has_device() {
@@ -281,7 +284,8 @@ impl Installer {
         used
     }
 
-    fn device_ids(&self) -> Result<Vec<usize>, String> {
+    /// The devices that were chosen and are there, and what to say of the others.
+    fn device_ids(&self) -> Result<(Vec<usize>, Option<String>), String> {
         if !sys::is_cuda_driver_available() {
             return Err(match sys::cuda_driver_load_error() {
                 Some(error) => format!("no NVIDIA driver ({error})"),
@@ -300,9 +304,13 @@ impl Installer {
         };
         chosen.sort_unstable();
         chosen.dedup();
-        match chosen.iter().find(|id| **id >= count) {
-            Some(id) => Err(format!("there is no device {id}, only {count} of them, from 0")),
-            None => Ok(chosen),
+        let absent = chosen.split_off(chosen.partition_point(|id| *id < count));
+        let absent = absent
+            .first()
+            .map(|id| format!("there is no device {id}, only {count} of them, from 0"));
+        match (chosen.is_empty(), absent) {
+            (true, Some(absent)) => Err(absent),
+            (_, absent) => Ok((chosen, absent)),
         }
     }
 
@@ -439,6 +447,10 @@ fn record_path() -> Option<PathBuf> {
 
 /// Why a bundle was made for another program than this one.
 fn mismatch(index: &Index<'_>) -> Option<String> {
+    // A crate with shaders only was made by no cutile.
+    if index.cutile.is_empty() && index.targets.is_empty() {
+        return None;
+    }
     let running = get_compiler_version();
     if index.cutile != running {
         return Some(format!(

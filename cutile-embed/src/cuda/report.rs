@@ -9,6 +9,8 @@ use std::fmt;
 pub struct Report {
     /// Why nothing could be filled at all: no driver, no device.
     pub no_device: Option<String>,
+    /// The first of the chosen devices that is not there, where others are.
+    pub absent: Option<String>,
     /// A row a chosen device.
     pub devices: Vec<DeviceReport>,
     /// A row a linked bundle.
@@ -76,7 +78,7 @@ pub enum BundleState {
 }
 
 /// An embedded specialization that is not served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LeftOut {
     /// `module::function<generics>`.
@@ -147,6 +149,9 @@ impl fmt::Display for Report {
         if let Some(why) = &self.no_device {
             write!(f, "nothing to fill: {why}. ")?;
         }
+        if let Some(what) = &self.absent {
+            write!(f, "{what}. ")?;
+        }
         for device in &self.devices {
             write!(f, "device {} ({}): ", device.device, device.target)?;
             if !self.overrides.is_empty() {
@@ -159,8 +164,9 @@ impl fmt::Display for Report {
                     targets.join(", ")
                 )?;
             } else {
-                write!(f, "{} kernels ready", device.filled + device.present)?;
-                write!(f, ", {} images loaded. ", device.images)?;
+                let kernels = counted(device.filled + device.present, "kernel");
+                let images = counted(device.images, "image");
+                write!(f, "{kernels} ready, {images} loaded. ")?;
             }
             for failed in &device.failed {
                 write!(f, "{failed}. ")?;
@@ -208,4 +214,8 @@ impl fmt::Display for Report {
             Some(Err(why)) => write!(f, " Launches are not recorded: {why}."),
         }
     }
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

@@ -152,6 +152,7 @@ impl std::error::Error for NotEmbedded {}
 /// [`NotEmbedded`], with the nearest specialization that is embedded.
 pub fn require(key: &TileFunctionKey) -> Result<(), Box<NotEmbedded>> {
     if contains_cuda_function(key) && kernel_cache_slot(key).get().is_some() {
+        watch::launching(key);
         return Ok(());
     }
     watch::missed(key);
@@ -196,12 +197,6 @@ fn why(asked: &Specialization, key: &TileFunctionKey, report: Option<&Report>) -
         return Why::DeviceNotFilled(device.unwrap_or_default());
     };
     let name = asked.name();
-    if let Some(row) = report.left_out.iter().find(|row| row.kernel == name) {
-        return Why::LeftOut(row.reason.clone());
-    }
-    if let Some(what) = filled.failed.iter().find(|text| text.starts_with(&name)) {
-        return Why::ImageRefused(what.clone());
-    }
     let unused = |bundle: &BundleReport| match &bundle.state {
         BundleState::Used => None,
         BundleState::Skipped(why) => Some(format!("{} embeds nothing: {why}", bundle.package)),
@@ -223,6 +218,12 @@ fn why(asked: &Specialization, key: &TileFunctionKey, report: Option<&Report>) -
         row.modules.clone_from(&asked.modules);
         row == *asked
     };
+    // A prebuilt row that is left out because its sources differ is not the same in those.
+    let same_but_for_text = |row: &Specialization| {
+        let mut row = row.clone();
+        row.source_hash.clone_from(&asked.source_hash);
+        same(&row)
+    };
     let mut rows: Vec<Specialization> = Vec::new();
     for index in bundles().iter().filter_map(|bundle| bundle.index().ok()) {
         let Some(Ok(found)) = index.target(&filled.target).map(|target| target.rows()) else {
@@ -230,7 +231,19 @@ fn why(asked: &Specialization, key: &TileFunctionKey, report: Option<&Report>) -
         };
         let start = rows.len();
         rows.extend(found.into_iter().map(|row| row.specialization));
+        if rows[start..].iter().any(same_but_for_text)
+            && let Some(row) = report.left_out.iter().find(|row| row.kernel == name)
+        {
+            return Why::LeftOut(row.reason.clone());
+        }
         if rows[start..].iter().any(same) {
+            let is_of_it = |text: &&String| {
+                let rest = text.strip_prefix(&name);
+                rest.is_some_and(|rest| rest.starts_with(" for ") || rest.starts_with(": "))
+            };
+            if let Some(what) = filled.failed.iter().find(is_of_it) {
+                return Why::ImageRefused(what.clone());
+            }
             let package = format!("{} {}", index.package, index.package_version);
             let bundle = report.bundles.iter().find(|bundle| bundle.package == package);
             if let Some(why) = bundle.and_then(unused) {

@@ -24,8 +24,11 @@ use std::time::Duration;
 /// Where `path` is a folder, the file in it is named by the process, so that several can record.
 ///
 /// Call it after [`install`](fn@super::install). What is recorded is what was compiled, or was filled
-/// and then launched; where another store than ours is installed, it is looked for 20 times a
-/// second.
+/// and then launched; it is looked for 20 times a second, and whenever our store is asked. Of
+/// embedded specializations of one kernel that are launched within one such time only the last is
+/// sure to be seen, but for those that [`launch!`](crate::launch) launches.
+///
+/// With the path of the call before, that recording goes on.
 ///
 /// # Errors
 ///
@@ -35,9 +38,13 @@ pub fn record_to(path: impl Into<PathBuf>) -> Result<(), RecordingError> {
     if path.is_dir() {
         path.push(format!("kernels-{}.json", std::process::id()));
     }
-    Recording::default().write(&path)?;
-    lock().recorder =
-        Some(Recorder { path, known: HashSet::new(), recording: Recording::default() });
+    let mut watched = lock();
+    if watched.recorder.as_ref().is_none_or(|recorder| recorder.path != path) {
+        Recording::default().write(&path)?;
+        let (known, recording) = (HashSet::new(), Recording::default());
+        watched.recorder = Some(Recorder { path, known, recording });
+    }
+    drop(watched);
     static FINISH: Once = Once::new();
     FINISH.call_once(|| {
         std::thread::spawn(|| {
@@ -114,9 +121,14 @@ fn lock() -> Locked {
     Locked(guard)
 }
 
-/// Kernels that `install` has put into the cache.
-pub(super) fn filled(validators: impl IntoIterator<Item = usize>) {
-    lock().filled.extend(validators);
+/// A kernel that `install` is about to put into the cache, by the address of its validator.
+pub(super) fn filling(validator: usize) {
+    lock().filled.insert(validator);
+}
+
+/// It was not put there: a launch on another thread was faster.
+pub(super) fn not_filled(validator: usize) {
+    lock().filled.remove(&validator);
 }
 
 /// What is in the cache under a key.
@@ -150,22 +162,16 @@ pub(super) fn look() {
     }
     let keys = all_keys();
     let mut watched = lock();
-    let Watched { filled, recorder: Some(recorder), .. } = &mut *watched else { return };
-    let launched: Vec<TileFunctionKey> = keys
+    let launched = keys
         .into_iter()
-        .filter(|key| !recorder.known.contains(key))
-        .filter(|key| !matches!(state(key, filled), State::Waiting))
+        .filter(|key| !matches!(state(key, &watched.filled), State::Waiting))
         .collect();
-    if launched.is_empty() {
-        return;
-    }
-    let rows: Vec<Recorded> = launched.iter().filter_map(|key| watched.recorded(key)).collect();
-    if let Some(recorder) = &mut watched.recorder {
-        recorder.known.extend(launched);
-        recorder.recording.kernels.extend(rows);
-        // The run goes on without the file: it is the program's, not ours.
-        let _ = recorder.recording.write(&recorder.path);
-    }
+    watched.record(launched);
+}
+
+/// A key that is about to be launched, and is there.
+pub(super) fn launching(key: &TileFunctionKey) {
+    lock().record(vec![key.clone()]);
 }
 
 /// The store was asked and had nothing embedded: keys without a kernel are being compiled.
@@ -205,6 +211,22 @@ impl Watched {
     fn miss(&mut self, key: &TileFunctionKey) {
         if let Some(row) = self.recorded(key) {
             self.missed.insert(row);
+        }
+    }
+
+    /// Writes down what is new of these.
+    fn record(&mut self, mut launched: Vec<TileFunctionKey>) {
+        let Some(recorder) = &self.recorder else { return };
+        launched.retain(|key| !recorder.known.contains(key));
+        if launched.is_empty() {
+            return;
+        }
+        let rows: Vec<Recorded> = launched.iter().filter_map(|key| self.recorded(key)).collect();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.known.extend(launched);
+            recorder.recording.kernels.extend(rows);
+            // The run goes on without the file: it is the program's, not ours.
+            let _ = recorder.recording.write(&recorder.path);
         }
     }
 
