@@ -1,7 +1,8 @@
 //! Filling cutile's in-memory cache for one device.
 //!
 //! The driver loads one module after the other, whatever the number of threads. Meanwhile a second
-//! thread compares the digests of the images that are next, and decompresses them.
+//! thread compares the digests of the images that are next, and decompresses them, and a third puts
+//! those that are loaded into the cache.
 
 use super::modules::{LinkedModule, has_namesakes, linked_modules};
 use super::report::{DeviceReport, LeftOut};
@@ -11,15 +12,17 @@ use crate::entry::EntryHeader;
 use crate::index::IndexRow;
 use crate::pack::{Decoder, Pack};
 use cutile::cuda_async::device_context::{CompiledKernel, load_module_from_bytes};
-use cutile::cuda_core::Module;
+use cutile::cuda_core::{Function, Module};
 use cutile::tile_kernel::{
     TileFunctionKey, contains_cuda_function, kernel_cache_slot, retain_kernels,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, SendError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// A row, and the pack that has its image.
@@ -60,42 +63,46 @@ pub(super) fn fill(
         });
     }
     let has_kernels = has_kernels();
-    // The first are read while the keys are made: which of them are wanted is known only then.
-    with_payloads(&images, |next| {
-        let mut wanted: Vec<Vec<(TileFunctionKey, &IndexRow)>> = vec![Vec::new(); images.len()];
-        for (key, candidate) in unambiguous(&machine, candidates, left_out) {
-            if has_kernels && contains_cuda_function(&key) {
-                report.present += 1;
-            } else {
-                wanted[places[&candidate.row.image]].push((key, &candidate.row));
+    let finished = finishing(images.len() > BATCH, |finish| {
+        // The first are read while the keys are made: which of them are wanted is known only then.
+        with_payloads(&images, |next| {
+            let mut wanted: Vec<Vec<(TileFunctionKey, &IndexRow)>> = vec![Vec::new(); images.len()];
+            for (key, candidate) in unambiguous(&machine, candidates, left_out) {
+                if has_kernels && contains_cuda_function(&key) {
+                    report.present += 1;
+                } else {
+                    wanted[places[&candidate.row.image]].push((key, &candidate.row));
+                }
             }
-        }
-        // Those behind the last that is wanted are not waited for.
-        let end = wanted.iter().rposition(|rows| !rows.is_empty()).map_or(0, |last| last + 1);
-        for (candidate, rows) in images.iter().zip(wanted).take(end) {
-            let payload = next();
-            if rows.is_empty() {
-                continue;
-            }
-            let module = match payload.and_then(|payload| load(device, &payload, &machine)) {
-                Ok(module) => module,
-                Err(what) => {
-                    let name = candidate.row.specialization.name();
-                    report.failed.push(format!("{name} for {}: {what}", machine.gpu_name));
+            // Those behind the last that is wanted are not waited for.
+            let end = wanted.iter().rposition(|rows| !rows.is_empty()).map_or(0, |last| last + 1);
+            for (candidate, rows) in images.iter().zip(wanted).take(end) {
+                let payload = next();
+                if rows.is_empty() {
                     continue;
                 }
-            };
-            report.images += 1;
-            for (key, row) in rows {
-                match put(key, row, &module) {
-                    Ok(true) => report.filled += 1,
-                    // A launch on another thread was faster.
-                    Ok(false) => report.present += 1,
-                    Err(what) => report.failed.push(what),
+                let module = match payload.and_then(|payload| load(device, &payload, &machine)) {
+                    Ok(module) => module,
+                    Err(what) => {
+                        let name = candidate.row.specialization.name();
+                        report.failed.push(format!("{name} for {}: {what}", machine.gpu_name));
+                        continue;
+                    }
+                };
+                report.images += 1;
+                for (key, row) in rows {
+                    match Loaded::new(key, row, &module) {
+                        Ok(loaded) => finish(loaded),
+                        Err(what) => report.failed.push(what),
+                    }
                 }
             }
-        }
+        });
     });
+    let Finished { filled, present, failed } = finished;
+    report.filled += filled;
+    report.present += present;
+    report.failed.extend(failed);
     report
 }
 
@@ -164,26 +171,99 @@ fn with_payloads(candidates: &[&Candidate], consume: impl FnOnce(&mut dyn FnMut(
     });
 }
 
-/// A function of a loaded module, under its key. Says whether the key had no kernel yet.
-fn put(key: TileFunctionKey, row: &IndexRow, module: &Arc<Module>) -> Result<bool, String> {
-    let specialization = &row.specialization;
-    let function = module.load_function(&specialization.symbol).map_err(|error| {
-        let (name, symbol) = (specialization.name(), &specialization.symbol);
-        format!("{name}: the image has no symbol {symbol}: {error}")
-    })?;
-    let validator = validator_of(&row.validator)
-        .map_err(|error| format!("{}: {error}", specialization.name()))?;
-    let (module, function, validator) =
-        (Arc::clone(module), Arc::new(function), Arc::new(validator));
-    let address = Arc::as_ptr(&validator) as usize;
-    let kernel = CompiledKernel { module, function, validator };
-    // Before it is there, or it would be taken for one that was launched.
-    watch::filling(address);
-    let refused = kernel_cache_slot(&key).set((kernel, false)).err();
-    if refused.is_some() {
-        watch::not_filled(address);
+/// A function of a loaded module, and the key that it is for.
+struct Loaded<'c> {
+    key: TileFunctionKey,
+    row: &'c IndexRow,
+    module: Arc<Module>,
+    function: Function,
+}
+
+impl<'c> Loaded<'c> {
+    fn new(key: TileFunctionKey, row: &'c IndexRow, module: &Arc<Module>) -> Result<Self, String> {
+        let (name, symbol) = (|| row.specialization.name(), &row.specialization.symbol);
+        let function = module
+            .load_function(symbol)
+            .map_err(|error| format!("{}: the image has no symbol {symbol}: {error}", name()))?;
+        Ok(Self { key, row, module: Arc::clone(module), function })
     }
-    Ok(refused.is_none())
+}
+
+/// What became of kernels that were loaded.
+#[derive(Default)]
+struct Finished {
+    filled: usize,
+    present: usize,
+    failed: Vec<String>,
+}
+
+impl Finished {
+    /// Puts a kernel under its key.
+    fn put(&mut self, loaded: Loaded<'_>) {
+        let Loaded { key, row, module, function } = loaded;
+        let validator = match validator_of(&row.validator) {
+            Ok(validator) => Arc::new(validator),
+            Err(error) => {
+                return self.failed.push(format!("{}: {error}", row.specialization.name()));
+            }
+        };
+        let address = Arc::as_ptr(&validator) as usize;
+        let kernel = CompiledKernel { module, function: Arc::new(function), validator };
+        // Before it is there, or it would be taken for one that was launched.
+        watch::filling(address);
+        match kernel_cache_slot(&key).set((kernel, false)) {
+            Ok(()) => self.filled += 1,
+            // A launch on another thread was faster. What was refused is there until here.
+            Err(_refused) => {
+                watch::not_filled(address);
+                self.present += 1;
+            }
+        }
+    }
+}
+
+/// Runs `load` with a function that takes what is loaded and puts it under its key: beside the driver,
+/// where there are many, since cutile's cache takes a fifth of the time that loading does.
+fn finishing<'c>(many: bool, load: impl FnOnce(&mut dyn FnMut(Loaded<'c>))) -> Finished {
+    let mut here = Finished::default();
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel::<Vec<Loaded<'c>>>();
+        let finish = || {
+            let mut finished = Finished::default();
+            receiver.into_iter().flatten().for_each(|loaded| finished.put(loaded));
+            finished
+        };
+        // Where there is no thread for it the receiver is gone, and it is done here.
+        let beside = match many {
+            true => thread::Builder::new().spawn_scoped(scope, finish).ok(),
+            false => {
+                drop(finish);
+                None
+            }
+        };
+        let mut hand_over = |batch| {
+            if let Err(SendError(batch)) = sender.send(batch) {
+                batch.into_iter().for_each(|loaded| here.put(loaded));
+            }
+        };
+        let mut batch = Vec::new();
+        load(&mut |loaded| {
+            batch.push(loaded);
+            if batch.len() == BATCH {
+                hand_over(std::mem::take(&mut batch));
+            }
+        });
+        hand_over(batch);
+        drop(sender);
+        if let Some(beside) = beside {
+            let Finished { filled, present, failed } =
+                beside.join().unwrap_or_else(|panic| resume_unwind(panic));
+            here.filled += filled;
+            here.present += present;
+            here.failed.extend(failed);
+        }
+    });
+    here
 }
 
 /// Upstream's loader takes no length, so the image was verified before: its digest by the pack. Here
