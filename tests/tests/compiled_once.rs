@@ -1,36 +1,51 @@
 //! What build script and program both link, cargo compiles once: cutile takes minutes.
 
 use cutile_tests::workspace_root;
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Crates of a package, each with the sets of features that it is compiled with.
-fn features(package: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let tree = Command::new("cargo")
-        .args(["tree", "--offline", "--locked", "-p", package, "-e", "normal,build"])
-        .args(["--prefix", "none", "-f", "{p}|{f}"])
+/// Libraries that cargo compiles more than once in a build of example-app, by package.
+fn several_times(profile: &[&str]) -> Vec<String> {
+    // Cargo prints what it would compile on a nightly compiler, or where it takes this for one.
+    let build = Command::new("cargo")
+        .args(["build", "--offline", "--locked", "-p", "example-app"])
+        .args(profile)
+        .args(["-Z", "unstable-options", "--unit-graph"])
+        .env("RUSTC_BOOTSTRAP", "1")
         .current_dir(workspace_root())
         .output()
         .expect("cargo runs");
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
-    let mut features = BTreeMap::<_, BTreeSet<_>>::new();
-    for line in String::from_utf8_lossy(&tree.stdout).lines() {
-        let line = line.trim_end_matches(" (*)");
-        let (package, set) = line.split_once('|').expect("a package and its features");
-        features.entry(package.to_owned()).or_default().insert(set.to_owned());
+    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+    let graph: Value = serde_json::from_slice(&build.stdout).expect("a graph");
+    let mut times = BTreeMap::<&str, usize>::new();
+    for unit in graph["units"].as_array().expect("units") {
+        if unit["mode"] == "build" && unit["target"]["kind"][0] == "lib" {
+            *times.entry(unit["pkg_id"].as_str().expect("a package")).or_default() += 1;
+        }
     }
-    features
+    let names = times.iter().map(|(package, times)| (name(package), *times));
+    assert!(names.clone().any(|(name, _)| name == "cutile-compiler"), "{times:?}");
+    let mut several: Vec<_> =
+        names.filter(|(_, times)| *times > 1).map(|(name, _)| name.to_owned()).collect();
+    several.sort();
+    several
+}
+
+/// `registry+https://…#NAME@VERSION`, `path+file:///…/NAME#VERSION`.
+fn name(package: &str) -> &str {
+    let (place, rest) = package.split_once('#').expect("a package");
+    match rest.split_once('@') {
+        Some((name, _)) => name,
+        None => place.rsplit('/').next().expect("a folder"),
+    }
 }
 
 #[test]
 fn a_build_script_and_its_program_have_one_cutile_and_one_naga() {
-    let features = features("example-app");
-    assert!(features.keys().any(|package| package.starts_with("cutile-compiler v")));
-    let several: Vec<&str> = features
-        .iter()
-        .filter(|(_, sets)| sets.len() > 1)
-        .filter_map(|(package, _)| package.split(' ').next())
-        .collect();
-    // With wgpu in the program only, and what nothing of the two depends on.
-    assert_eq!(several, ["cutile-embed", "raw-window-handle"]);
+    // `wgpu` of cutile-embed is the program's alone, and with it one feature of these.
+    let with_wgpu = ["cutile-embed", "raw-window-handle", "wgpu-naga-bridge", "wgpu-types"];
+    for profile in [&[][..], &["--release"]] {
+        assert_eq!(several_times(profile), with_wgpu);
+    }
 }
