@@ -24,6 +24,7 @@ pub use error::{JobError, JobErrorKind};
 pub(crate) use job::SCRATCH as JOB_SCRATCH;
 pub use limits::{JOB_MEMORY, available_memory, worker_count};
 pub use os::inherited_jobserver;
+#[cfg(any(feature = "cuda", feature = "cli"))]
 pub(crate) use os::{kill_group, own_group};
 pub use pool::{Pool, Report};
 
