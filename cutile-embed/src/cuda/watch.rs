@@ -171,7 +171,11 @@ pub(super) fn look() {
 
 /// A key that is about to be launched, and is there.
 pub(super) fn launching(key: &TileFunctionKey) {
-    lock().record(vec![key.clone()]);
+    let mut watched = lock();
+    // Before every launch: nothing is copied where nothing is to be written down.
+    if watched.recorder.as_ref().is_some_and(|recorder| !recorder.known.contains(key)) {
+        watched.record(vec![key.clone()]);
+    }
 }
 
 /// The store was asked and had nothing embedded: keys without a kernel are being compiled.
