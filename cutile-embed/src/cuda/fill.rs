@@ -1,8 +1,8 @@
 //! Filling cutile's in-memory cache for one device.
 //!
 //! The driver loads one module after the other, whatever the number of threads. Meanwhile a second
-//! thread compares the digests of the images that are next, and decompresses them, and a third puts
-//! those that are loaded into the cache.
+//! thread compares the digests of the images that are next, and decompresses them, and a third makes
+//! the keys and puts what is loaded into the cache.
 
 use super::modules::{LinkedModule, has_namesakes, linked_modules};
 use super::report::{DeviceReport, LeftOut};
@@ -19,10 +19,9 @@ use cutile::tile_kernel::{
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, SendError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 
 /// A row, and the pack that has its image.
@@ -45,65 +44,52 @@ pub(super) fn fill(
     left_out: &mut Vec<LeftOut>,
 ) -> DeviceReport {
     let machine = Machine::of_device(device);
-    let mut report = DeviceReport {
-        device,
-        target: machine.gpu_name.clone(),
-        filled: 0,
-        present: 0,
-        images: 0,
-        failed: Vec::new(),
-    };
-    // The images, in the order of the rows, and where each is among them.
-    let mut images: Vec<&Candidate> = Vec::new();
-    let mut places: HashMap<[u8; 32], usize> = HashMap::new();
-    for candidate in candidates {
-        places.entry(candidate.row.image).or_insert_with(|| {
-            images.push(candidate);
-            images.len() - 1
-        });
-    }
+    let images = by_image(candidates);
     let has_kernels = has_kernels();
-    let finished = finishing(images.len() > BATCH, |finish| {
-        // The first are read while the keys are made: which of them are wanted is known only then.
-        with_payloads(&images, |next| {
-            let mut wanted: Vec<Vec<(TileFunctionKey, &IndexRow)>> = vec![Vec::new(); images.len()];
-            for (key, candidate) in unambiguous(&machine, candidates, left_out) {
-                if has_kernels && contains_cuda_function(&key) {
-                    report.present += 1;
-                } else {
-                    wanted[places[&candidate.row.image]].push((key, &candidate.row));
-                }
-            }
-            // Those behind the last that is wanted are not waited for.
-            let end = wanted.iter().rposition(|rows| !rows.is_empty()).map_or(0, |last| last + 1);
-            for (candidate, rows) in images.iter().zip(wanted).take(end) {
+    let filling =
+        LazyLock::new(|| Mutex::new(Filling::new(device, &machine, candidates, has_kernels)));
+    let lock = || filling.lock().unwrap_or_else(PoisonError::into_inner);
+    // What is there is not loaded again. Where nothing is, the keys are made while the driver loads.
+    let keys: Option<Vec<bool>> =
+        has_kernels.then(|| lock().keys.iter().map(Option::is_some).collect());
+    let is_wanted =
+        |rows: &Vec<usize>| keys.as_ref().is_none_or(|keys| rows.iter().any(|row| keys[*row]));
+    // Those behind the last that is wanted are not waited for.
+    let end = images.iter().rposition(is_wanted).map_or(0, |last| last + 1);
+    let images = &images[..end];
+    let firsts: Vec<&Candidate> = images.iter().map(|rows| &candidates[rows[0]]).collect();
+    let put = |batch: Vec<Loaded<'_>>| {
+        let mut filling = lock();
+        batch.into_iter().for_each(|loaded| filling.put(loaded));
+    };
+    finishing(images.len() > BATCH, put, |finish| {
+        with_payloads(&firsts, |next| {
+            for rows in images {
                 let payload = next();
-                if rows.is_empty() {
-                    continue;
-                }
-                let module = match payload.and_then(|payload| load(device, &payload, &machine)) {
-                    Ok(module) => module,
-                    Err(what) => {
-                        let name = candidate.row.specialization.name();
-                        report.failed.push(format!("{name} for {}: {what}", machine.gpu_name));
-                        continue;
-                    }
-                };
-                report.images += 1;
-                for (key, row) in rows {
-                    match Loaded::new(key, row, &module) {
-                        Ok(loaded) => finish(loaded),
-                        Err(what) => report.failed.push(what),
-                    }
+                if is_wanted(rows) {
+                    let module = payload.and_then(|payload| load(device, &payload, &machine));
+                    finish(Loaded::new(rows, module, candidates));
                 }
             }
         });
     });
-    let Finished { filled, present, failed } = finished;
-    report.filled += filled;
-    report.present += present;
-    report.failed.extend(failed);
-    report
+    let mut filling = lock();
+    left_out.append(&mut filling.left_out);
+    filling.report.clone()
+}
+
+/// The rows that share an image, in the order of the first of each.
+fn by_image(candidates: &[Candidate]) -> Vec<Vec<usize>> {
+    let mut images: Vec<Vec<usize>> = Vec::new();
+    let mut places: HashMap<[u8; 32], usize> = HashMap::with_capacity(candidates.len());
+    for (at, candidate) in candidates.iter().enumerate() {
+        let place = *places.entry(candidate.row.image).or_insert_with(|| {
+            images.push(Vec::new());
+            images.len() - 1
+        });
+        images[place].push(at);
+    }
+    images
 }
 
 /// Whether anything is in cutile's in-memory cache. To ask for a key is to hash all of it.
@@ -171,81 +157,125 @@ fn with_payloads(candidates: &[&Candidate], consume: impl FnOnce(&mut dyn FnMut(
     });
 }
 
-/// A function of a loaded module, and the key that it is for.
+/// What the driver made of an image, for each of its rows.
 struct Loaded<'c> {
-    key: TileFunctionKey,
-    row: &'c IndexRow,
-    module: Arc<Module>,
-    function: Function,
+    rows: &'c [usize],
+    is_loaded: bool,
+    functions: Vec<Result<(Arc<Module>, Function), String>>,
 }
 
 impl<'c> Loaded<'c> {
-    fn new(key: TileFunctionKey, row: &'c IndexRow, module: &Arc<Module>) -> Result<Self, String> {
-        let (name, symbol) = (|| row.specialization.name(), &row.specialization.symbol);
-        let function = module
-            .load_function(symbol)
-            .map_err(|error| format!("{}: the image has no symbol {symbol}: {error}", name()))?;
-        Ok(Self { key, row, module: Arc::clone(module), function })
+    fn new(
+        rows: &'c [usize],
+        module: Result<Arc<Module>, String>,
+        candidates: &[Candidate],
+    ) -> Self {
+        let function = |row: &usize| {
+            let module = module.clone()?;
+            let symbol = &candidates[*row].row.specialization.symbol;
+            match module.load_function(symbol) {
+                Ok(function) => Ok((module, function)),
+                Err(error) => Err(format!("the image has no symbol {symbol}: {error}")),
+            }
+        };
+        let functions = rows.iter().map(function).collect();
+        Self { rows, is_loaded: module.is_ok(), functions }
     }
 }
 
-/// What became of kernels that were loaded.
-#[derive(Default)]
-struct Finished {
-    filled: usize,
-    present: usize,
-    failed: Vec<String>,
+/// The keys of a device's kernels, and what became of those that were loaded.
+struct Filling<'c> {
+    candidates: &'c [Candidate],
+    /// Of each candidate, until it is put: none where it is left out or there already.
+    keys: Vec<Option<TileFunctionKey>>,
+    left_out: Vec<LeftOut>,
+    report: DeviceReport,
 }
 
-impl Finished {
-    /// Puts a kernel under its key.
-    fn put(&mut self, loaded: Loaded<'_>) {
-        let Loaded { key, row, module, function } = loaded;
-        let validator = match validator_of(&row.validator) {
-            Ok(validator) => Arc::new(validator),
-            Err(error) => {
-                return self.failed.push(format!("{}: {error}", row.specialization.name()));
+impl<'c> Filling<'c> {
+    fn new(
+        device: usize,
+        machine: &Machine,
+        candidates: &'c [Candidate],
+        has_kernels: bool,
+    ) -> Self {
+        let mut left_out = Vec::new();
+        let mut keys = unambiguous(machine, candidates, &mut left_out);
+        let mut present = 0;
+        if has_kernels {
+            for key in &mut keys {
+                present += usize::from(key.take_if(|key| contains_cuda_function(key)).is_some());
             }
+        }
+        let report = DeviceReport {
+            device,
+            target: machine.gpu_name.clone(),
+            filled: 0,
+            present,
+            images: 0,
+            failed: Vec::new(),
         };
-        let address = Arc::as_ptr(&validator) as usize;
-        let kernel = CompiledKernel { module, function: Arc::new(function), validator };
+        Self { candidates, keys, left_out, report }
+    }
+
+    /// Puts the functions of an image under their keys.
+    fn put(&mut self, loaded: Loaded<'_>) {
+        let mut is_wanted = false;
+        for (row, function) in loaded.rows.iter().zip(loaded.functions) {
+            let Some(key) = self.keys[*row].take() else { continue };
+            is_wanted = true;
+            let row = &self.candidates[*row].row;
+            let kernel = function.and_then(|(module, function)| {
+                let validator = validator_of(&row.validator).map_err(|error| error.to_string())?;
+                let (function, validator) = (Arc::new(function), Arc::new(validator));
+                Ok(CompiledKernel { module, function, validator })
+            });
+            match kernel {
+                Ok(kernel) => self.put_under(&key, kernel),
+                Err(what) => {
+                    let (name, target) = (row.specialization.name(), &self.report.target);
+                    self.report.failed.push(format!("{name} for {target}: {what}"));
+                }
+            }
+        }
+        self.report.images += usize::from(is_wanted && loaded.is_loaded);
+    }
+
+    fn put_under(&mut self, key: &TileFunctionKey, kernel: CompiledKernel) {
+        let address = Arc::as_ptr(&kernel.validator) as usize;
         // Before it is there, or it would be taken for one that was launched.
         watch::filling(address);
-        match kernel_cache_slot(&key).set((kernel, false)) {
-            Ok(()) => self.filled += 1,
+        match kernel_cache_slot(key).set((kernel, false)) {
+            Ok(()) => self.report.filled += 1,
             // A launch on another thread was faster. What was refused is there until here.
             Err(_refused) => {
                 watch::not_filled(address);
-                self.present += 1;
+                self.report.present += 1;
             }
         }
     }
 }
 
-/// Runs `load` with a function that takes what is loaded and puts it under its key: beside the driver,
-/// where there are many, since cutile's cache takes a fifth of the time that loading does.
-fn finishing<'c>(many: bool, load: impl FnOnce(&mut dyn FnMut(Loaded<'c>))) -> Finished {
-    let mut here = Finished::default();
+/// Runs `load` with a function that takes what is loaded, for `put`: beside the driver, where there are
+/// many, since keys and cutile's cache take a fourth of the time that loading does.
+fn finishing<'c>(
+    many: bool,
+    put: impl Fn(Vec<Loaded<'c>>) + Copy + Send,
+    load: impl FnOnce(&mut dyn FnMut(Loaded<'c>)),
+) {
     thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel::<Vec<Loaded<'c>>>();
-        let finish = || {
-            let mut finished = Finished::default();
-            receiver.into_iter().flatten().for_each(|loaded| finished.put(loaded));
-            finished
+        let (sender, receiver) = mpsc::channel();
+        let beside = move || {
+            // The keys, which are made at the first call.
+            put(Vec::new());
+            receiver.into_iter().for_each(put);
         };
         // Where there is no thread for it the receiver is gone, and it is done here.
-        let beside = match many {
-            true => thread::Builder::new().spawn_scoped(scope, finish).ok(),
-            false => {
-                drop(finish);
-                None
-            }
-        };
-        let mut hand_over = |batch| {
-            if let Err(SendError(batch)) = sender.send(batch) {
-                batch.into_iter().for_each(|loaded| here.put(loaded));
-            }
-        };
+        match many {
+            true => drop(thread::Builder::new().spawn_scoped(scope, beside)),
+            false => drop(beside),
+        }
+        let hand_over = |batch| sender.send(batch).unwrap_or_else(|SendError(batch)| put(batch));
         let mut batch = Vec::new();
         load(&mut |loaded| {
             batch.push(loaded);
@@ -255,15 +285,7 @@ fn finishing<'c>(many: bool, load: impl FnOnce(&mut dyn FnMut(Loaded<'c>))) -> F
         });
         hand_over(batch);
         drop(sender);
-        if let Some(beside) = beside {
-            let Finished { filled, present, failed } =
-                beside.join().unwrap_or_else(|panic| resume_unwind(panic));
-            here.filled += filled;
-            here.present += present;
-            here.failed.extend(failed);
-        }
     });
-    here
 }
 
 /// Upstream's loader takes no length, so the image was verified before: its digest by the pack. Here
@@ -281,15 +303,15 @@ fn load(device: usize, payload: &[u8], machine: &Machine) -> Result<Arc<Module>,
     })
 }
 
-/// The keys of the candidates on this machine. Left out are keys with more than one image, and
-/// kernels that this program has under the same name with another text behind it: upstream's key
-/// does not tell those apart, so neither is served.
-fn unambiguous<'c>(
+/// The key of each candidate on this machine, none where another one has it. Left out are keys with
+/// more than one image, and kernels that this program has under the same name with another text behind
+/// it: upstream's key does not tell those apart, so neither is served.
+fn unambiguous(
     machine: &Machine,
-    candidates: &'c [Candidate],
+    candidates: &[Candidate],
     left_out: &mut Vec<LeftOut>,
-) -> Vec<(TileFunctionKey, &'c Candidate)> {
-    // With the place of the first of a key, so that images are loaded in the order of the rows.
+) -> Vec<Option<TileFunctionKey>> {
+    // With the place of the first of a key.
     let mut by_key: HashMap<TileFunctionKey, (usize, Option<&Candidate>)> =
         HashMap::with_capacity(candidates.len());
     let mut linked: HashMap<String, Vec<LinkedModule>> = HashMap::new();
@@ -339,10 +361,11 @@ fn unambiguous<'c>(
             },
         }
     }
-    let mut found: Vec<_> = by_key
-        .into_iter()
-        .filter_map(|(key, (at, candidate))| Some((at, key, candidate?)))
-        .collect();
-    found.sort_unstable_by_key(|(at, ..)| *at);
-    found.into_iter().map(|(_, key, candidate)| (key, candidate)).collect()
+    let mut keys: Vec<Option<TileFunctionKey>> = vec![None; candidates.len()];
+    for (key, (at, candidate)) in by_key {
+        if candidate.is_some() {
+            keys[at] = Some(key);
+        }
+    }
+    keys
 }

@@ -43,7 +43,7 @@ pub struct DeviceReport {
     pub present: usize,
     /// Modules loaded for them.
     pub images: usize,
-    /// Images that the driver refused or that are damaged, with what was wrong.
+    /// Kernels whose image is damaged or was refused by the driver, with what was wrong.
     pub failed: Vec<String>,
 }
 
