@@ -1,7 +1,8 @@
 //! What a build does after one kernel was edited, in a copy of the app.
 //!
 //! The copy is a workspace of its own below the target folder of this one, and takes what cargo has
-//! compiled of others' crates from there.
+//! compiled of others' crates from there. It has another name, or cargo would put the program with the
+//! edited kernel in the place of the app's.
 
 use super::build_script::{Jobs, Variables, quoted};
 use super::{APP, EDITED};
@@ -11,6 +12,9 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// The package of the copy.
+const COPY: &str = "example-app-edited";
 
 /// What is edited: arithmetic of one kernel, so that its lines stay where they are. They are in the
 /// bytecode of what is behind them in the file.
@@ -35,7 +39,7 @@ pub(super) fn measure(
         let events = cache.path().join(name);
         let mut command = Command::new(environ.cargo());
         command
-            .args(["build", "--release", "--quiet", "-p", APP, "--target-dir"])
+            .args(["build", "--release", "--quiet", "-p", COPY, "--target-dir"])
             .arg(workspace.join("target"))
             .current_dir(&copy)
             .env("CUTILE_BUILD_CACHE", cache.path().join("cache"))
@@ -86,19 +90,25 @@ fn figure(before: &Jobs, after: &Jobs) -> Value {
     })
 }
 
-/// The app alone, in a workspace with the profiles and dependencies of this one.
+/// The app alone and renamed, in a workspace with the profiles and dependencies of this one.
 fn copy_app(workspace: &Path, to: &Path) -> Result<(), Failure> {
     if to.exists() {
         fs::remove_dir_all(to).map_err(Failure::io("remove", to))?;
     }
     copy_tree(&workspace.join(APP), &to.join(APP))?;
-    let lock = workspace.join("Cargo.lock");
-    fs::copy(&lock, to.join("Cargo.lock")).map_err(Failure::io("copy", &lock))?;
-    let manifest = workspace.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest).map_err(Failure::io("read", &manifest))?;
-    let text = manifest_of_copy(&text, workspace);
-    let file = to.join("Cargo.toml");
-    fs::write(&file, text).map_err(Failure::io("write", &file))
+    let edit = |name: &str, edit: &dyn Fn(&str) -> String| {
+        let (from, to) = (workspace.join(name), to.join(name));
+        let text = fs::read_to_string(&from).map_err(Failure::io("read", &from))?;
+        fs::write(&to, edit(&text)).map_err(Failure::io("write", &to))
+    };
+    edit("Cargo.lock", &renamed)?;
+    edit(&format!("{APP}/Cargo.toml"), &renamed)?;
+    edit("Cargo.toml", &|text| manifest_of_copy(text, workspace))
+}
+
+/// A manifest or lock file with the name of the copy.
+fn renamed(text: &str) -> String {
+    text.replace(&format!("name = \"{APP}\"\n"), &format!("name = \"{COPY}\"\n"))
 }
 
 fn manifest_of_copy(text: &str, workspace: &Path) -> String {
@@ -137,6 +147,14 @@ mod tests {
             manifest_of_copy(text, Path::new("/w")),
             "[workspace]\nmembers = [\"example-app\"]\n\
              cutile-build = { path = \"/w/cutile-build\", version = \"1\" }\n[profile.dev]\n"
+        );
+    }
+
+    #[test]
+    fn the_copy_is_another_package() {
+        assert_eq!(
+            renamed("name = \"example-app\"\nversion = \"1\"\nname = \"example-app-other\"\n"),
+            "name = \"example-app-edited\"\nversion = \"1\"\nname = \"example-app-other\"\n"
         );
     }
 
