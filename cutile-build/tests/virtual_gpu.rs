@@ -25,8 +25,9 @@ struct Shared {
 }
 
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("virtual-gpu");
-    let gpu = VirtualGpu::build(&directory, RUSTC.as_ref()).unwrap();
+    let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("virtual-gpu");
+    let gpu = VirtualGpu::build(&shared, RUSTC.as_ref()).unwrap();
+    let directory = own_folder(&shared);
     let library = format!("-Clink-arg={}", gpu.library().display());
     succeed(
         Command::new(RUSTC)
@@ -49,6 +50,25 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
     }
     Shared { gpu, directory }
 });
+
+/// A folder of this process in `parent`, since a runner can start a process for every test: a program
+/// that runs cannot be written anew. Nothing ends a process's statics, so those of others that are over
+/// go here.
+fn own_folder(parent: &Path) -> PathBuf {
+    const PREFIX: &str = "process-";
+    for entry in fs::read_dir(parent).unwrap().map(Result::unwrap) {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if process.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
+            // Another process may be at it, too.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let own = parent.join(format!("{PREFIX}{}", std::process::id()));
+    let _ = fs::remove_dir_all(&own);
+    fs::create_dir(&own).unwrap();
+    own
+}
 
 impl Shared {
     fn cubin(&self, sm: u32) -> String {
