@@ -49,7 +49,8 @@ pub(super) fn fill(
     let filling =
         LazyLock::new(|| Mutex::new(Filling::new(device, &machine, candidates, has_kernels)));
     let lock = || filling.lock().unwrap_or_else(PoisonError::into_inner);
-    // What is there is not loaded again. Where nothing is, the keys are made while the driver loads.
+    // What is there is not loaded again. Where nothing is, the keys are made while the driver loads: an
+    // image that none of them is for is dropped.
     let keys: Option<Vec<bool>> =
         has_kernels.then(|| lock().keys.iter().map(Option::is_some).collect());
     let is_wanted =

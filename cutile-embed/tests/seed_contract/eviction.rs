@@ -33,6 +33,29 @@ fn seed_eviction_removes_what_was_used_longest_ago_down_to_the_low_watermark() {
 }
 
 #[test]
+fn seed_eviction_logs_what_it_removed_and_what_it_cannot_and_no_stray_file() {
+    const TEST: &str =
+        "eviction::seed_eviction_logs_what_it_removed_and_what_it_cannot_and_no_stray_file";
+    if is_child() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = small_store(&dir);
+        // A file with the name of a shard, and a folder with that of a temporary file.
+        fs::write(store.root().join("0a"), "stray").unwrap();
+        let folder = store.root().join("01").join(format!("{}.tmp.1.2.3", key("01")));
+        fs::create_dir_all(&folder).unwrap();
+        age(&folder, 3700);
+        fill(&store, &SHARDS);
+        return;
+    }
+    let (_dir, output) = child(TEST, "", &[("CUTILE_JIT_LOG", Path::new("1"))]);
+    assert_success(&output);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("evicted 2 entries; 3000 bytes of 4000 left"), "{text}");
+    assert!(text.contains("a stale temporary file cannot be removed"), "{text}");
+    assert!(!text.contains("cannot be listed"), "{text}");
+}
+
+#[test]
 fn seed_the_watermarks_are_the_builders() {
     let dir = tempfile::tempdir().unwrap();
     let builder = FileSystemJitStore::builder(dir.path().join("root")).capacity_bytes(2000);
