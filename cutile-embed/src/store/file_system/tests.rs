@@ -94,6 +94,18 @@ fn a_huge_file_is_refused_by_its_length_before_it_is_read() {
 }
 
 #[test]
+fn an_entry_that_would_not_be_read_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = FileSystemJitStore::new(dir.path()).unwrap();
+    store.longest = 10;
+    for (number, length, is_kept) in [(0, 10, true), (1, 11, false), (2, 12, false)] {
+        let key = format!("{number:064x}");
+        store.put(&key, &vec![7; length]).unwrap();
+        assert_eq!(store.contains(&key).unwrap(), is_kept, "{length} bytes of 10");
+    }
+}
+
+#[test]
 fn only_entries_are_listed_for_eviction() {
     let dir = tempfile::tempdir().unwrap();
     let store = FileSystemJitStore::new(dir.path()).unwrap();
