@@ -14,7 +14,8 @@
 //! let report = cutile_embed::install();
 //! ```
 //!
-//! What is not embedded falls back to the disk cache, then to the JIT, as without this crate.
+//! What is not embedded falls back to a disk cache, which `install` turns on, then to the JIT, as without
+//! this crate.
 //!
 //! | module | what it is |
 //! |---|---|

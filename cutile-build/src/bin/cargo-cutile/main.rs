@@ -21,7 +21,7 @@
 //! | `doctor.rs` | what this machine has |
 //! | `bench.rs` | `bench --json`: the figures of BENCHMARKS.md |
 //! | `cache.rs` | the caches on disk |
-//! | `embedded` (`src/inspect/`) | reads what is embedded, in a file of any kind |
+//! | `embedded/` | reads what is embedded, in a file of any kind |
 //! | `output.rs`, `progress.rs` | colours, widths, JSON; a line for work over a second |
 //! | `subject.rs`, `stores.rs` | the file, and the caches, that a command looks into |
 //! | `virtual_gpu.rs` | `virtual-gpu`, `--virtual-gpu`, and `run` without a driver |
