@@ -164,10 +164,12 @@ fn s37_an_override_at_run_time_switches_filling_off() {
             .env(name, value)
             .env("CUTILE_TILEIRAS_PATH", toolkit().tileiras.as_os_str())
             .env("XDG_CACHE_HOME", cache.path())
-            .arguments(["install"])
+            .arguments(["install", "must-double"])
             .ok();
         assert!(run.line("0:install").contains("filled=0"), "{name}: {}", run.stdout);
         assert!(run.stderr.contains(&format!("{name} set")), "{}", run.stderr);
+        let why = format!("{name} set, which changes the code that cutile generates; unset to use");
+        assert!(run.line("1:must-double").contains(&why), "{name}: {}", run.stdout);
     }
 }
 

@@ -56,13 +56,40 @@ fn s20_an_architecture_that_is_not_embedded() {
 
 #[test]
 fn s27_install_twice_and_after_an_eviction() {
+    let scratch = scratch();
+    let log = scratch.path().join("log");
     let steps = ["install", "install", "double", "evict", "install", "double"];
-    let run = probe().program().on("sm_90").arguments(steps).ok();
+    let run =
+        probe().program().on("sm_90").env("CUTILE_VIRTUAL_GPU_LOG", &log).arguments(steps).ok();
     assert_eq!(run.line("0:install"), "0=sm_90 filled=2 present=0 images=2 failed=0");
-    assert!(run.line("1:install").starts_with("0=sm_90 filled=0 present=2"), "{}", run.stdout);
+    assert_eq!(run.line("1:install"), "0=sm_90 filled=0 present=2 images=0 failed=0");
     assert_eq!(run.line("2:double"), IN_MEMORY);
     assert_eq!(run.line("4:install"), "0=sm_90 filled=2 present=0 images=2 failed=0");
     assert_eq!(run.line("5:double"), IN_MEMORY);
+    // What the driver was asked for: two images, nothing by the second call, and the two again.
+    let log = std::fs::read_to_string(log).unwrap();
+    let words = log.lines().filter_map(|line| line.split(' ').next());
+    let of_driver = ["load", "load", "launch", "load", "load", "launch"];
+    assert_eq!(words.collect::<Vec<_>>(), of_driver, "{log}");
+}
+
+#[test]
+fn s18_a_launch_that_must_not_compile_says_what_is_missing_in_the_program() {
+    let must_double = |steps: &[&str]| {
+        let run = probe().program().on("sm_90").arguments(steps).arguments(["must-double"]).ok();
+        run.line(&format!("{}:must-double", steps.len())).to_owned()
+    };
+    assert_eq!(
+        must_double(&[]),
+        "small::double<64> is not embedded for sm_90: cutile_embed::install() was not called; call \
+         it first thing"
+    );
+    assert_eq!(
+        must_double(&["install:nothing"]),
+        "small::double<64> is not embedded for sm_90: no crate of this program embeds kernels; \
+         write `cutile_embed::embed!();` once in the crate that has them"
+    );
+    assert_eq!(must_double(&["install"]), "done");
 }
 
 #[test]

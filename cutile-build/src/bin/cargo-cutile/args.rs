@@ -38,7 +38,7 @@ use std::path::PathBuf;
                   usual place, in this order; without one it is installed into .cutile/."
 )]
 pub(crate) struct Cli {
-    /// On virtual GPUs, as sm_80,sm_90; computes nothing
+    /// run, test, record: on virtual GPUs, as sm_80,sm_90; computes nothing
     #[arg(long, global = true, display_order = 900, value_name = "TARGETS")]
     #[arg(value_parser = virtual_targets)]
     pub(crate) virtual_gpu: Option<String>,

@@ -58,28 +58,34 @@ impl Facts {
         match self.os {
             "linux" => {}
             "macos" => {
-                return Err("macOS has no CUDA toolkit: build on Linux, or set \
-                            CUTILE_BUILD=skip to build without kernels.");
+                return Err(
+                    "macOS has no CUDA toolkit, whose headers cutile itself needs: build on \
+                            Linux, in a container for example; only shaders build here.",
+                );
             }
             "windows" => {
                 return Err("on Windows the toolkit is not installed by this command: install \
                             NVIDIA's CUDA toolkit 13.3 or newer and set CUDA_TOOLKIT_PATH to it.");
             }
             _ => {
-                return Err("NVIDIA publishes the toolkit for Linux and Windows only: set \
-                            CUTILE_BUILD=skip to build without kernels.");
+                return Err(
+                    "NVIDIA publishes the toolkit, whose headers cutile itself needs, for \
+                            Linux and Windows only: build there; only shaders build here.",
+                );
             }
         }
         if self.musl {
             return Err("this is a musl system and NVIDIA's toolkit needs glibc: build in a \
-                        glibc container or machine, or set CUTILE_BUILD=skip.");
+                        glibc container or machine.");
         }
         let arch = match self.arch {
             "x86_64" => Arch::X86_64,
             "aarch64" => Arch::Aarch64,
             _ => {
-                return Err("NVIDIA publishes the toolkit for x86_64 and aarch64 only: set \
-                            CUTILE_BUILD=skip to build without kernels.");
+                return Err(
+                    "NVIDIA publishes the toolkit, whose headers cutile itself needs, for \
+                            x86_64 and aarch64 only: build there; only shaders build here.",
+                );
             }
         };
         match self.python {
@@ -140,7 +146,7 @@ mod tests {
             let sentence = facts.supported().unwrap_err();
             assert!(sentence.contains(word), "{sentence}");
             assert!(
-                sentence.contains("CUTILE_BUILD")
+                sentence.contains("build there")
                     || sentence.contains("CUDA_TOOLKIT_PATH")
                     || sentence.contains("container"),
                 "{sentence}"
