@@ -20,6 +20,8 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 const EINTR: i32 = 4;
+const ENOENT: i32 = 2;
+const ENOTEMPTY: i32 = 39;
 
 /// Linux's numbers.
 const ERRORS: [(&str, i32); 7] = [
@@ -43,6 +45,12 @@ enum Fault {
     Short,
     /// A rename is not done, and says it was.
     Lost,
+    /// What a call names is gone, as where another process clears the store at the same time.
+    Gone,
+    /// Everything is, from this call on.
+    GoneFrom,
+    /// A folder that was empty has something in it again when it is removed.
+    Filled,
     /// It comes later.
     Delay,
     /// The process is killed before it.
@@ -62,11 +70,17 @@ impl Fault {
             }
             Self::Short => of("short", "write"),
             Self::Lost => of("lost", "rename"),
+            Self::Gone => of(&ENOENT.to_string(), NAMING),
+            Self::GoneFrom => Self::From(ENOENT).environment(),
+            Self::Filled => of(&ENOTEMPTY.to_string(), "rmdir"),
             Self::Delay => one("delay"),
             Self::Kill => one("kill"),
         }
     }
 }
+
+/// Calls that name a file, which may be gone.
+const NAMING: &str = "open stat rename unlink rmdir";
 
 /// A folder of a child, in which it finds `home` and leaves `counted` and `log`.
 struct Child {
@@ -166,6 +180,12 @@ fn is_passed_over(call: &str) -> bool {
     call.starts_with("futimens")
 }
 
+/// Others clear a store, which takes its shards away and leaves its root.
+fn is_in_a_shard(call: &str) -> bool {
+    let is_shard = |name: &str| name.len() == 2 && name.bytes().all(|b| b.is_ascii_hexdigit());
+    call.split(' ').nth(1).is_some_and(|path| path.split('/').any(is_shard))
+}
+
 /// What has to hold after a child met `fault` at call `number`; returns how many faults there were.
 fn check(child: &Child, fault: Fault, number: u64, output: &Output, whole: &Counted) -> u64 {
     let calls = child.calls();
@@ -184,6 +204,11 @@ fn check(child: &Child, fault: Fault, number: u64, output: &Output, whole: &Coun
                 let told = counted.seen() > 0 || hit.iter().all(|call| is_passed_over(call));
                 assert!(told, "nobody learns of it: {counted:?}, {}", context());
             }
+            // What others do to a store is no failure of it.
+            Fault::Gone | Fault::Filled if hit.iter().all(|call| is_in_a_shard(call)) => {
+                assert_eq!(counted.seen(), 0, "{counted:?}, {}", context());
+                assert_eq!(counted.puts, counted.misses, "{counted:?}, {}", context());
+            }
             _ => {}
         }
     }
@@ -200,9 +225,9 @@ fn check(child: &Child, fault: Fault, number: u64, output: &Output, whole: &Coun
     for root in [kernels(&home), shaders(&home), scenario::cleared(&home)] {
         let left = temporary(&root);
         let may_be_left = match fault {
-            Fault::Kill | Fault::Lost | Fault::From(_) => true,
+            Fault::Kill | Fault::Lost | Fault::From(_) | Fault::GoneFrom => true,
             // It was the removal that failed.
-            Fault::Once(_) => hit.iter().any(|call| call.starts_with("unlink")),
+            Fault::Once(_) | Fault::Gone => hit.iter().any(|call| call.starts_with("unlink")),
             _ => false,
         };
         assert!(left.is_empty() || may_be_left, "{left:?}: {}", context());
@@ -258,6 +283,7 @@ fn after_every_single_fault_the_launch_works_and_nothing_is_torn() {
     let mut faults: Vec<Fault> = ERRORS.map(|(_, error)| Fault::Once(error)).to_vec();
     faults.extend([28, 30, 5].map(Fault::From));
     faults.extend([Fault::Short, Fault::Lost, Fault::Delay, Fault::Kill]);
+    faults.extend([Fault::Gone, Fault::GoneFrom, Fault::Filled]);
     let queue = Mutex::new(faults);
     let injected = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {

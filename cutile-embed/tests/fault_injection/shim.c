@@ -75,8 +75,12 @@ static void name_of(int fd, const char *path, char *out, size_t size) {
 static int listed(const char *call) {
     if (!calls)
         return 1;
-    const char *found = strstr(calls, call);
-    return found != NULL;
+    for (const char *at = strstr(calls, call); at; at = strstr(at + 1, call)) {
+        char after = at[strlen(call)];
+        if ((at == calls || at[-1] == ' ') && (after == ' ' || !after))
+            return 1;
+    }
+    return 0;
 }
 
 /* What is to happen to this call. */
@@ -191,7 +195,7 @@ int unlink(const char *path) {
 }
 
 int unlinkat(int fd, const char *path, int flags) {
-    FAIL_IF("unlink", fd, path, -1)
+    FAIL_IF(flags & AT_REMOVEDIR ? "rmdir" : "unlink", fd, path, -1)
     return REAL(unlinkat)(fd, path, flags);
 }
 
@@ -206,7 +210,7 @@ int fchmod(int fd, mode_t mode) {
 }
 
 int statx(int fd, const char *restrict path, int flags, unsigned mask, struct statx *restrict out) {
-    FAIL_IF("stat", fd, path, -1)
+    FAIL_IF(flags & AT_EMPTY_PATH ? "fstat" : "stat", fd, path, -1)
     return REAL(statx)(fd, path, flags, mask, out);
 }
 

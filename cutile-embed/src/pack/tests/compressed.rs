@@ -67,7 +67,10 @@ fn what_is_put_in_comes_out_and_is_stored_shorter() {
         assert_eq!(entry.codec, u32::from(!payload.is_empty()));
         assert_eq!(&*entry.payload().unwrap(), payload);
         assert_eq!(decoder.payload(&entry).unwrap(), payload);
+        assert_eq!(decoder.unchecked(&entry), Some(&payload[..]));
     }
+    // Not what zstd keeps.
+    assert!(format!("{decoder:?}").contains("context: Context"), "{decoder:?}");
 }
 
 #[test]
