@@ -18,9 +18,10 @@ use crate::manifest::{Codegen, Divisibility, Specialization};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use uuid::Uuid;
 
 /// Version of the layout of `kernels.json`.
 pub const RECORDING_SCHEMA: u32 = 1;
@@ -183,27 +184,40 @@ impl Recording {
         text
     }
 
-    /// Writes the file: a reader sees the old one or all of the new one.
+    /// Writes the file: a reader sees the old one or all of the new one. Of a link, it is the file
+    /// that it points to.
     ///
     /// # Errors
     ///
-    /// [`RecordingError::Io`].
+    /// [`RecordingError::Io`]; also where something else than a plain file has that name.
     pub fn write(&self, path: &Path) -> Result<(), RecordingError> {
-        let mut temp = path.as_os_str().to_owned();
-        temp.push(format!(".tmp.{}", std::process::id()));
-        let temp = PathBuf::from(temp);
-        std::fs::write(&temp, self.to_json()).and_then(|()| std::fs::rename(&temp, path)).map_err(
-            |error| {
-                let _ = std::fs::remove_file(&temp);
-                RecordingError::Io(path.to_owned(), error)
-            },
-        )
+        replace(path, &self.to_json()).map_err(|error| RecordingError::Io(path.to_owned(), error))
     }
 
     /// Adds the rows of another recording.
     pub fn merge(&mut self, other: Self) {
         self.kernels.extend(other.kernels);
     }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A rename puts a file in place of whatever is there: of a link, or of /dev/null.
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => path.to_owned(),
+        found => found?,
+    };
+    if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is there, and is no plain file"));
+    }
+    let mut temp = path.clone().into_os_string();
+    temp.push(format!(".tmp.{}", Uuid::new_v4()));
+    let written = File::create_new(&temp)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&temp, &path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temp);
+    }
+    written
 }
 
 /// What the launcher could not have made, and its compiler should not see.

@@ -113,3 +113,42 @@ fn writing_replaces_the_file_and_leaves_nothing_beside_it() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     assert!(one.write(&dir.path().join("none/kernels.json")).is_err());
 }
+
+#[test]
+fn a_recording_replaces_a_file_whole_and_leaves_nothing_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kernels.json");
+    fs::write(&path, "what was there").unwrap();
+    let one = recording([Recorded::new(row("a", DEBUG), DEBUG)]);
+    one.write(&path).unwrap();
+    assert_eq!(Recording::read(&path).unwrap(), one);
+    let missing = dir.path().join("no-folder/kernels.json");
+    assert!(one.write(&missing).unwrap_err().to_string().contains("no-folder"));
+    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert_eq!(names, ["kernels.json"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_recording_puts_no_file_in_place_of_a_link_or_a_device() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+    fs::write(&file, "what was there").unwrap();
+    symlink("file", &link).unwrap();
+    let one = recording([Recorded::new(row("a", DEBUG), DEBUG)]);
+    one.write(&link).unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(Recording::read(&file).unwrap(), one);
+
+    // A socket stands for what is no plain file: were /dev/null tried, it could be lost.
+    let socket = dir.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let error = one.write(&socket).unwrap_err().to_string();
+    assert!(error.contains("no plain file"), "{error}");
+    assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+    let dangling = dir.path().join("dangling");
+    symlink("nothing", &dangling).unwrap();
+    assert!(one.write(&dangling).is_err());
+    assert!(dangling.is_symlink() && !dir.path().join("nothing").exists());
+}

@@ -333,15 +333,13 @@ fn entries(root: &Folder) -> io::Result<Vec<EntryFile>> {
         let Some((folder, names)) = passed_over("a shard cannot be listed", listed()) else {
             continue;
         };
-        for name in &names {
-            // The store gives none that is not.
-            let Some(name) = name.to_str() else { continue };
-            if name.contains(TEMP) {
+        for (name, role) in own(shard, &names) {
+            if role == FileRole::Temporary {
                 remove_stale(&folder, name);
-            } else if name.ends_with(".cubin")
-                && let looked = passed_over("an entry cannot be looked at", folder.look_at(name))
-                && let Some(Some(meta)) = looked
-            {
+                continue;
+            }
+            let looked = passed_over("an entry cannot be looked at", folder.look_at(name));
+            if let Some(Some(meta)) = looked {
                 let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 let (shard, name) = (shard.to_owned(), name.to_owned());
                 entries.push(EntryFile { shard, name, len: meta.len(), used });
@@ -353,11 +351,28 @@ fn entries(root: &Folder) -> io::Result<Vec<EntryFile>> {
 
 /// Removes the stale temporary files of a shard. Eviction does so in all of them, but a store that
 /// never fills looks too rarely.
-fn tidy(shard: &Folder) {
+fn tidy(name: &str, shard: &Folder) {
     let names = passed_over("a shard cannot be listed", shard.names()).unwrap_or_default();
-    for name in names.iter().filter_map(|name| name.to_str()).filter(|name| name.contains(TEMP)) {
+    for (name, _) in own(name, &names).filter(|(_, role)| *role == FileRole::Temporary) {
         remove_stale(shard, name);
     }
+}
+
+/// Removes a shard with its entries and temporary files. Where there is something else in it, that
+/// stays, and so does the shard.
+fn clear_shard(root: &Folder, name: &str) -> io::Result<()> {
+    let shard = root.folder(name)?;
+    let names = shard.names()?;
+    for (name, _) in own(name, &names) {
+        match shard.remove_file(name) {
+            // Another process clears it, too.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // A folder is not ours, whatever its name.
+            Err(error) if error.kind() == ErrorKind::IsADirectory => {}
+            removed => removed?,
+        }
+    }
+    root.remove_empty_folder(name)
 }
 
 /// Removes a temporary file that no process can be writing any more.
@@ -386,6 +401,39 @@ fn passed_over<T>(doing: &str, result: io::Result<T>) -> Option<T> {
             None
         }
     }
+}
+
+/// What a file of a shard is to the store, which leaves all others alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileRole {
+    /// An entry.
+    Entry,
+    /// An entry that is being written, or was by a process that died.
+    Temporary,
+}
+
+impl FileRole {
+    /// By the names of the shard and of the file.
+    #[must_use]
+    pub fn of(shard: &str, file: &str) -> Option<Self> {
+        let (key, rest) = file.split_at_checked(64)?;
+        key_bytes(key)?;
+        match rest {
+            _ if !key.starts_with(shard) => None,
+            ".cubin" => Some(Self::Entry),
+            _ => rest.starts_with(TEMP).then_some(Self::Temporary),
+        }
+    }
+}
+
+/// Those of the files in a shard that are the store's.
+fn own<'n>(
+    shard: &'n str,
+    names: &'n [OsString],
+) -> impl Iterator<Item = (&'n str, FileRole)> + use<'n> {
+    // The store gives no name that is not UTF-8.
+    let names = names.iter().filter_map(|name| name.to_str());
+    names.filter_map(move |name| Some((name, FileRole::of(shard, name)?)))
 }
 
 struct EntryFile {
@@ -495,7 +543,7 @@ impl JitStore for FileSystemJitStore {
                 written => break written?,
             }
         };
-        tidy(&shard);
+        tidy(&key[..2], &shard);
         if self.capacity > 0 && looks(draw(&nonce), value.len() as u64, self.capacity) {
             self.evict();
         }
@@ -517,12 +565,12 @@ impl JitStore for FileSystemJitStore {
     fn clear(&self) -> io::Result<()> {
         let root = self.open_root()?;
         for shard in root.names()?.iter().filter_map(shard_name) {
-            match root.remove_folder(shard) {
+            match clear_shard(&root, shard) {
                 // Another process clears it, too.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 // What is no folder is not ours.
                 Err(error) if error.kind() == ErrorKind::NotADirectory => {}
-                // Something was put meanwhile.
+                // Something was put meanwhile, or is not ours.
                 Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
                 removed => removed?,
             }

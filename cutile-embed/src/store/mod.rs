@@ -22,8 +22,8 @@ pub use embedded::EmbeddedJitStore;
 #[cfg(feature = "wgsl")]
 pub(crate) use file_system::user_cache_of_process;
 pub use file_system::{
-    DEFAULT_CAPACITY_BYTES, EVICTION_LOCK_FILE_NAME, FileSystemJitStore, FileSystemJitStoreBuilder,
-    MAX_ENTRY_BYTES,
+    DEFAULT_CAPACITY_BYTES, EVICTION_LOCK_FILE_NAME, FileRole, FileSystemJitStore,
+    FileSystemJitStoreBuilder, MAX_ENTRY_BYTES,
 };
 #[cfg(unix)]
 pub use root::default_root;

@@ -48,12 +48,12 @@ pub(super) fn prepare(root: &Path) -> io::Result<()> {
         io::Error::new(io::ErrorKind::InvalidInput, "the cache folder has no parent")
     })?;
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(unmade(root))?;
     check_ancestors(&fs::canonicalize(parent)?)?;
     match DirBuilder::new().mode(0o700).create(root) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
+        Err(error) => return Err(unmade(root)(error)),
     }
     let found = fs::symlink_metadata(root)?;
     check_root(root, &found)?;
@@ -95,6 +95,13 @@ fn check_ancestors(parent: &Path) -> io::Result<()> {
 /// Whether what was found at the root is a folder of the user's alone.
 pub(super) fn check_root(root: &Path, found: &Metadata) -> io::Result<()> {
     const ADVICE: &str = "delete it and retry";
+    if found.is_symlink() {
+        return Err(refused(
+            root,
+            "it is not a directory, but a link",
+            "make it a folder; one above it may be a link",
+        ));
+    }
     if !found.is_dir() {
         return Err(refused(root, "it is not a directory", ADVICE));
     }
@@ -106,6 +113,22 @@ pub(super) fn check_root(root: &Path, found: &Metadata) -> io::Result<()> {
         return Err(refused(root, &mode, ADVICE));
     }
     Ok(())
+}
+
+fn unmade(root: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
+    move |error| {
+        // The system says of a file in the way that it exists, or that it is no folder, and not which.
+        let in_the_way = root.ancestors().skip(1).find(|path| path.exists() && !path.is_dir());
+        let why = match in_the_way {
+            Some(path) => format!("{} is no folder", path.display()),
+            None => error.to_string(),
+        };
+        let root = root.display();
+        let text = format!(
+            "the cache folder {root} cannot be made: {why}; set XDG_CACHE_HOME to a folder of your own"
+        );
+        io::Error::new(error.kind(), text)
+    }
 }
 
 fn refused(path: &Path, why: &str, advice: &str) -> io::Error {
@@ -158,6 +181,25 @@ mod tests {
         // Not made: to change the working folder would be to change it for other tests. It is there.
         let error = prepare(Path::new("Cargo.toml")).unwrap_err();
         assert!(error.to_string().contains("Cargo.toml"), "{error}");
+    }
+
+    #[test]
+    fn what_stands_in_the_way_of_the_root_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let (below, far_below) = (file.join("kernels"), file.join("cutile/kernels"));
+        for root in [&below, &far_below] {
+            let error = prepare(root).unwrap_err();
+            let text = error.to_string();
+            let (root, file) = (root.display(), file.display());
+            let start = format!("the cache folder {root} cannot be made: {file} is no folder; ");
+            assert!(text.starts_with(&start) && text.contains("XDG_CACHE_HOME"), "{text}");
+        }
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        let text = prepare(&link).unwrap_err().to_string();
+        assert!(text.contains("link is not used: it is not a directory, but a link; "), "{text}");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use crate::environ::Environ;
 use crate::failure::Failure;
-use cutile_embed::key::key_bytes;
+use cutile_embed::store::FileRole;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -130,12 +130,14 @@ impl Survey {
                 }
                 let used = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 let stored = StoredFile { path: file.path(), bytes: found.len(), used };
-                let name = file.file_name();
-                let name = name.to_string_lossy();
-                if name.contains(".tmp.") {
-                    survey.temps.push(stored);
-                } else if name.ends_with(".cubin") {
-                    survey.entries.push(stored);
+                let role = match (shard.file_name().to_str(), file.file_name().to_str()) {
+                    (Some(shard), Some(name)) => FileRole::of(shard, name),
+                    _ => None,
+                };
+                match role {
+                    Some(FileRole::Entry) => survey.entries.push(stored),
+                    Some(FileRole::Temporary) => survey.temps.push(stored),
+                    None => {}
                 }
             }
         }
@@ -171,10 +173,7 @@ fn shards(root: &Path) -> Result<Vec<DirEntry>, Failure> {
 pub(crate) fn keys(root: &Path) -> Result<Vec<String>, Failure> {
     let survey = Survey::of(root)?.unwrap_or_default();
     let key = |file: &StoredFile| {
-        let name = file.path.file_name()?.to_str()?.strip_suffix(".cubin")?;
-        let shard = file.path.parent()?.file_name()?.to_str()?;
-        key_bytes(name)?;
-        name.starts_with(shard).then(|| name.to_owned())
+        Some(file.path.file_name()?.to_str()?.strip_suffix(".cubin")?.to_owned())
     };
     let mut keys: Vec<String> = survey.entries.iter().filter_map(key).collect();
     keys.sort();
@@ -221,15 +220,16 @@ mod tests {
         let (one, two) = ("ab".repeat(32), "0f".repeat(32));
         store.put(&one, b"12345").unwrap();
         store.put(&two, b"1234").unwrap();
-        fs::write(dir.path().join("ab/x.tmp.1.2.3"), "torn").unwrap();
+        fs::write(dir.path().join(format!("ab/{one}.tmp.1.2.3")), "torn").unwrap();
         fs::write(dir.path().join("ab/other"), "what").unwrap();
         fs::write(dir.path().join("ab/short.cubin"), "what").unwrap();
+        fs::write(dir.path().join("ab/x.tmp.1.2.3"), "what").unwrap();
         fs::create_dir_all(dir.path().join("locks")).unwrap();
         fs::write(dir.path().join("locks/a.cubin"), "what").unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(dir.path().join("ab"), dir.path().join("cd")).unwrap();
         let survey = Survey::of(dir.path()).unwrap().unwrap();
-        assert_eq!((survey.entries.len(), survey.bytes(), survey.temps.len()), (3, 13, 1));
+        assert_eq!((survey.entries.len(), survey.bytes(), survey.temps.len()), (2, 9, 1));
         let now = SystemTime::now();
         assert_eq!(survey.stale(now).count(), 0);
         assert_eq!(survey.stale(now + STALE_TEMP * 2).count(), 1);

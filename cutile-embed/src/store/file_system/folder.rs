@@ -131,23 +131,8 @@ mod unix {
             Ok(names)
         }
 
-        /// Removes a folder with what is in it. Links are removed, and not followed.
-        pub(in super::super) fn remove_folder(&self, name: &str) -> io::Result<()> {
-            self.remove_folder_at(Path::new(name))
-        }
-
-        fn remove_folder_at(&self, name: &Path) -> io::Result<()> {
-            let folder = self.folder_at(name)?;
-            for inner in folder.names()? {
-                match retry_on_intr(|| unlinkat(&folder.0, &inner, AtFlags::empty())) {
-                    // The second is what POSIX says.
-                    Err(Errno::ISDIR | Errno::PERM) => {
-                        folder.remove_folder_at(Path::new(&inner))?
-                    }
-                    Err(Errno::NOENT) => {}
-                    removed => removed?,
-                }
-            }
+        /// Removes a folder in which there is nothing, and not what a link of that name points to.
+        pub(in super::super) fn remove_empty_folder(&self, name: &str) -> io::Result<()> {
             Ok(retry_on_intr(|| unlinkat(&self.0, name, AtFlags::REMOVEDIR))?)
         }
     }
@@ -229,11 +214,8 @@ mod other {
             fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name())).collect()
         }
 
-        pub(in super::super) fn remove_folder(&self, name: &str) -> io::Result<()> {
-            match fs::symlink_metadata(self.0.join(name))?.is_dir() {
-                true => fs::remove_dir_all(self.0.join(name)),
-                false => Err(ErrorKind::NotADirectory.into()),
-            }
+        pub(in super::super) fn remove_empty_folder(&self, name: &str) -> io::Result<()> {
+            fs::remove_dir(self.0.join(name))
         }
     }
 }
@@ -342,17 +324,18 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_removed_with_all_that_is_in_it_and_nothing_behind_links() {
+    fn a_folder_is_removed_where_it_is_one_and_empty() {
         let (dir, folder) = some();
-        let outside = tempfile::tempdir().unwrap();
-        fs::write(outside.path().join("file"), b"kept").unwrap();
-        symlink(outside.path(), dir.path().join("folder/inner/link")).unwrap();
-        assert_eq!(kind(folder.remove_folder("link")), ErrorKind::NotADirectory);
-        assert_eq!(kind(folder.remove_folder("file")), ErrorKind::NotADirectory);
-        assert_eq!(kind(folder.remove_folder("nothing")), ErrorKind::NotFound);
-        folder.remove_folder("folder").unwrap();
-        assert!(!dir.path().join("folder").exists());
-        assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"kept");
+        let empty = dir.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        symlink(&empty, dir.path().join("to-empty")).unwrap();
+        for name in ["to-empty", "link", "file"] {
+            assert_eq!(kind(folder.remove_empty_folder(name)), ErrorKind::NotADirectory);
+        }
+        assert_eq!(kind(folder.remove_empty_folder("nothing")), ErrorKind::NotFound);
+        assert_eq!(kind(folder.remove_empty_folder("folder")), ErrorKind::DirectoryNotEmpty);
+        folder.remove_empty_folder("empty").unwrap();
+        assert!(!empty.exists() && dir.path().join("folder/inner/file").exists());
     }
 
     #[test]

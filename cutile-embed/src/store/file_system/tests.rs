@@ -112,7 +112,10 @@ fn only_entries_are_listed_for_eviction() {
     let key = "ab".repeat(32);
     store.put(&key, b"entry").unwrap();
     let shard = dir.path().join("ab");
-    for stray in ["notes", &temp_name(&key, &Uuid::new_v4()), "key.cubin.bak"] {
+    let of_another_shard = format!("{}.cubin", "cd".repeat(32));
+    let strays =
+        ["notes", &temp_name(&key, &Uuid::new_v4()), "key.cubin.bak", "a.cubin", &of_another_shard];
+    for stray in strays {
         fs::write(shard.join(stray), b"stray").unwrap();
     }
     fs::write(dir.path().join("outside.cubin"), b"stray").unwrap();
@@ -143,6 +146,50 @@ fn what_a_killed_process_left_goes_with_a_put_into_its_shard_without_eviction() 
         store.put(&"ab".repeat(32), b"x").unwrap();
         assert!(young.exists() && !stale.exists());
     }
+}
+
+#[test]
+fn a_file_is_the_stores_by_its_name() {
+    let key = "ab".repeat(32);
+    let entry = format!("{key}.cubin");
+    assert_eq!(FileRole::of("ab", &entry), Some(FileRole::Entry));
+    let temporary = temp_name(&key, &Uuid::new_v4());
+    assert_eq!(FileRole::of("ab", &temporary), Some(FileRole::Temporary));
+    assert_eq!(FileRole::of("cd", &entry), None);
+    assert_eq!(FileRole::of("cd", &temporary), None);
+    let long = format!("{key}0.cubin");
+    let upper = entry.to_uppercase();
+    let cut_in_a_letter = format!("{}é.cubin", &key[..63]);
+    let bak = format!("{entry}.bak");
+    for name in ["", ".cubin", "ab.cubin", &key, &long, &upper, &cut_in_a_letter, &bak] {
+        assert_eq!(FileRole::of("ab", name), None, "{name}");
+    }
+}
+
+#[test]
+fn clear_leaves_what_is_not_the_stores() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileSystemJitStore::new(dir.path()).unwrap();
+    let (key, other) = ("ab".repeat(32), "cd".repeat(32));
+    store.put(&key, b"entry").unwrap();
+    store.put(&other, b"entry").unwrap();
+    let temporary = dir.path().join("ab").join(temp_name(&key, &Uuid::new_v4()));
+    fs::write(&temporary, b"torn").unwrap();
+    // Under names that a store has, too.
+    let folder = dir.path().join("ab").join(format!("{}.cubin", "abcd".repeat(16)));
+    fs::create_dir(&folder).unwrap();
+    let kept = [
+        folder.join("file"),
+        dir.path().join("ab/thesis.txt"),
+        dir.path().join("ab/a.cubin"),
+        dir.path().join("ef"),
+        dir.path().join("notes"),
+    ];
+    kept.iter().for_each(|path| fs::write(path, b"kept").unwrap());
+    store.clear().unwrap();
+    assert_eq!((store.get(&key).unwrap(), store.get(&other).unwrap()), (None, None));
+    assert!(!temporary.exists() && !dir.path().join("cd").exists());
+    kept.iter().for_each(|path| assert_eq!(fs::read(path).unwrap(), b"kept"));
 }
 
 #[test]
