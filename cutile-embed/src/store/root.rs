@@ -96,11 +96,7 @@ fn check_ancestors(parent: &Path) -> io::Result<()> {
 pub(super) fn check_root(root: &Path, found: &Metadata) -> io::Result<()> {
     const ADVICE: &str = "delete it and retry";
     if found.is_symlink() {
-        return Err(refused(
-            root,
-            "it is not a directory, but a link",
-            "make it a folder; one above it may be a link",
-        ));
+        return Err(refused(root, "it is a link, as only a folder above it may be", ADVICE));
     }
     if !found.is_dir() {
         return Err(refused(root, "it is not a directory", ADVICE));
@@ -199,7 +195,7 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
         let text = prepare(&link).unwrap_err().to_string();
-        assert!(text.contains("link is not used: it is not a directory, but a link; "), "{text}");
+        assert!(text.contains("link is not used: it is a link, "), "{text}");
     }
 
     #[test]
