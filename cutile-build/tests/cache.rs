@@ -63,7 +63,8 @@ fn gc_removes_what_was_used_longest_ago_and_what_processes_left() {
     for (byte, hours) in [(1, 5), (2, 9), (3, 1)] {
         put(&kernels, byte, hours);
     }
-    let (stale, fresh) = (kernels.join("01/x.tmp.1.2.3"), kernels.join("01/y.tmp.1.2.3"));
+    let temp = |more: &str| kernels.join("01").join(format!("{}.tmp.1.2.{more}", key(1)));
+    let (stale, fresh) = (temp("3"), temp("4"));
     fs::write(&stale, "torn").unwrap();
     fs::write(&fresh, "being written").unwrap();
     age(&stale, 2);
@@ -103,6 +104,25 @@ fn clear_asks_and_without_a_terminal_or_yes_removes_nothing() {
 }
 
 #[test]
+fn what_is_not_the_caches_stays() {
+    let home = Home::new();
+    let kernels = root(&home, "kernels");
+    put(&kernels, 1, 5);
+    let shard = kernels.join(&key(1)[..2]);
+    let foreign = [shard.join("thesis.txt"), shard.join("a.tmp.b"), shard.join("a.cubin")];
+    for file in &foreign {
+        fs::write(file, "mine").unwrap();
+        age(file, 5);
+    }
+    home.cutile(&["cache", "stats", "--kernels"]).expect(0).says(&["1 entries"]);
+    home.cutile(&["cache", "gc", "--kernels", "--capacity", "0"]).expect(0).says(&["1 entries"]);
+    put(&kernels, 1, 5);
+    home.cutile(&["cache", "clear", "--kernels", "--yes"]).expect(0).says(&["1 entries"]);
+    assert!(!has(&kernels, 1));
+    foreign.iter().for_each(|file| assert_eq!(fs::read(file).unwrap(), b"mine"));
+}
+
+#[test]
 fn the_build_cache_is_where_its_variable_says() {
     let home = Home::new();
     let build = home.path("elsewhere");
@@ -129,7 +149,7 @@ fn a_link_in_place_of_a_cache_is_not_followed() {
     std::os::unix::fs::symlink(&other, &kernels).unwrap();
     for action in [&["stats"][..], &["gc", "--capacity", "0"], &["clear", "--yes"]] {
         let arguments = [&["cache"], action, &["--kernels"]].concat();
-        home.cutile(&arguments).expect(1).says(&["is no folder; delete it"]);
+        home.cutile(&arguments).expect(1).says(&["is no folder, and a cache is one: move it away"]);
     }
     assert!(has(&other, 1));
 }

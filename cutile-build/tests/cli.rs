@@ -366,7 +366,7 @@ fn a_virtual_gpu_for_a_command_that_runs_nothing_is_refused() {
     for command in [&["doctor"][..], &["toolkit"], &["cache", "stats"]] {
         let (code, _, stderr) =
             text(&mut fixture.cutile(&[&["--virtual-gpu", "sm_90"], command].concat()));
-        assert_eq!(code, Some(1));
+        assert_eq!(code, Some(2));
         assert!(stderr.contains("leave --virtual-gpu out"), "{stderr}");
     }
 }

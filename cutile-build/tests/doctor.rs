@@ -132,6 +132,31 @@ fn devices_are_compared_with_what_a_program_embeds() {
 }
 
 #[test]
+fn a_virtual_gpu_that_has_no_device_says_which_variable_gives_it_some() {
+    let home = Home::new();
+    let driver = VirtualGpu::build(&home.path("virtual-gpu"), "rustc".as_ref()).unwrap();
+    let mut command = home.command(&["doctor"]);
+    command.env("LD_LIBRARY_PATH", driver.library_dir()).env("CUTILE_VIRTUAL_GPU", "bogus");
+    call(&mut command)
+        .expect(0)
+        .says(&["fail driver the virtual GPU", "let CUTILE_VIRTUAL_GPU name its devices"]);
+}
+
+#[test]
+fn a_program_whose_images_are_damaged_fails() {
+    let home = Home::new();
+    let app = home.app("app");
+    let json = home.cutile(&["inspect", app.to_str().unwrap(), "--json"]).expect(0).json();
+    let image = &json["bundles"][0]["kernels"][0]["images"][0];
+    let at = image["offset"].as_u64().unwrap() + image["stored"].as_u64().unwrap() / 2;
+    let mut bytes = fs::read(&app).unwrap();
+    bytes[usize::try_from(at).unwrap()] ^= 1;
+    fs::write(&app, bytes).unwrap();
+    let called = home.cutile(&["doctor", app.to_str().unwrap(), "--strict"]).expect(1);
+    called.says(&["fail embedded", "does not match its digest", "cargo cutile verify"]);
+}
+
+#[test]
 fn a_driver_that_does_not_load_or_ends_its_process_is_a_failure_and_not_the_end() {
     let home = Home::new();
     let folder = home.path("broken");

@@ -5,10 +5,11 @@ mod embedded;
 
 use cutile_embed::store::{FileSystemJitStore, JitStore as _};
 use embedded::fixture::{self, Plan};
-use embedded::{GEMM, Home};
+use embedded::{CUTILE, GEMM, Home, call};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -75,6 +76,88 @@ fn export_of_a_damaged_file_names_the_kernel_and_writes_nothing() {
         "it is for sm_80",
     ]);
     assert!(!dir.exists());
+}
+
+#[test]
+fn export_refuses_what_import_would() {
+    let home = Home::new();
+    let built = Plan::new("app", &["sm_90"]).build_with(|image| image.sm = 80);
+    let app = home.write("app", fixture::file(&built, 3));
+    let dir = home.path("seed");
+    home.cutile(&["export", text(&app), text(&dir)])
+        .expect(1)
+        .says(&["nothing was written", "its cubin is for sm_80"]);
+    assert!(!dir.exists());
+}
+
+#[test]
+fn export_needs_no_memory_for_all_images_at_once() {
+    let home = Home::new();
+    let mut plan = Plan::new("app", &["sm_90"]);
+    let kernel = plan.kernels[0].clone();
+    plan.kernels = (0..48)
+        .map(|at| {
+            let mut kernel = kernel.clone();
+            kernel.function = format!("kernel_{at}");
+            kernel
+        })
+        .collect();
+    // 48 × 4 MB, which zstd makes small.
+    let built = plan.build_with(|image| image.code = vec![0; 4 << 20]);
+    let app = home.write("app", fixture::file(&built, 3));
+    let mut command = Command::new("prlimit");
+    command.args(["--as=150000000", CUTILE, "export", text(&app), text(&home.path("seed"))]);
+    command.env("HOME", home.root()).current_dir(home.root());
+    call(&mut command).expect(0).says(&["48 images"]);
+}
+
+#[test]
+fn a_full_disk_says_how_far_it_came_and_the_next_call_goes_on() {
+    let home = Home::new();
+    let app = home.app("app");
+    let dir = home.path("seed");
+    home.cutile(&["export", text(&app), text(&dir)]).expect(0);
+    let all = entries(&dir);
+    fs::remove_dir_all(&dir).unwrap();
+    // In the way of one of them.
+    let last = &all.last().unwrap().0;
+    let shard = home.write(&format!("seed/{}", &last[..2]), "no folder");
+    let before = all.iter().filter(|(key, _)| key[..2] < last[..2]).count();
+    home.cutile(&["export", text(&app), text(&dir)]).expect(1).says(&[
+        "is no folder; delete it",
+        &format!("{before} of 6 images are written"),
+        "Call it again",
+    ]);
+    fs::remove_file(shard).unwrap();
+    home.cutile(&["export", text(&app), text(&dir)]).expect(0);
+    assert_eq!(entries(&dir), all);
+}
+
+#[test]
+fn what_is_no_entry_by_its_name_is_passed_over_and_named() {
+    let home = Home::new();
+    let app = home.app("app");
+    let dir = home.path("seed");
+    home.cutile(&["export", text(&app), text(&dir)]).expect(0);
+    let (key, _) = entries(&dir).remove(0);
+    let shard = dir.join(&key[..2]);
+    fs::rename(shard.join(format!("{key}.cubin")), shard.join("renamed.cubin")).unwrap();
+    home.cutile(&["import", "--trust", text(&dir)]).expect(0).says(&[
+        "5 images",
+        "warning: 1 file passed over, which is no <2 digits>/<key>.cubin",
+        "renamed.cubin",
+    ]);
+}
+
+#[test]
+fn a_file_in_the_way_of_the_cache_is_named() {
+    let home = Home::new();
+    let app = home.app("app");
+    let file = home.write("file", "");
+    let mut command = home.command(&["import", "--trust", text(&app)]);
+    call(command.env("XDG_CACHE_HOME", &file))
+        .expect(1)
+        .says(&[&format!("{} is no folder", file.display()), "set XDG_CACHE_HOME"]);
 }
 
 #[test]
@@ -150,6 +233,21 @@ fn an_image_for_another_gpu_than_its_header_says_is_refused() {
     let app = home.write("app", fixture::file(&built, 3));
     home.cutile(&["import", "--trust", text(&app)]).expect(1).says(&["its cubin is for sm_80"]);
     assert_eq!(entries(&cache(&home)), []);
+}
+
+#[test]
+fn what_is_in_the_way_of_one_entry_is_not_in_the_way_of_the_others() {
+    let home = Home::new();
+    let app = home.app("app");
+    home.cutile(&["import", "--trust", text(&app)]).expect(0);
+    let (key, _) = entries(&cache(&home)).remove(0);
+    fs::remove_dir_all(cache(&home).join(&key[..2])).unwrap();
+    fs::create_dir_all(cache(&home).join(&key[..2]).join(format!("{key}.cubin/x"))).unwrap();
+    home.cutile(&["import", "--trust", text(&app)]).expect(1).says(&[
+        "5 were there already",
+        &format!("refused: {key}: cannot be put below"),
+        "1 image refused",
+    ]);
 }
 
 #[test]

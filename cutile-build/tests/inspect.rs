@@ -332,6 +332,98 @@ fn a_reader_that_stops_is_no_error() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
+/// `--help` fits into a pipe's buffer; what is asked of each here is to write to one that nobody
+/// reads, or to a full disk.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_output_that_takes_nothing_is_an_exit_code_and_no_panic() {
+    let home = Home::new();
+    let app = home.app("app");
+    let app = text(&app);
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    for (arguments, code) in [
+        (&["inspect", app][..], 1),
+        (&["diff", "--json", app, app], 2),
+        (&["verify", app], 2),
+        (&["cache", "stats"], 1),
+        (&["doctor"], 1),
+        (&["export", app, "seed"], 1),
+    ] {
+        let called = call(home.command(arguments).stdout(full())).expect(code);
+        assert!(called.stderr.starts_with("error: cannot write to the standard"), "{called:?}");
+        let mut silent = home.command(arguments);
+        let status = silent.stdout(full()).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+    for (arguments, code) in [
+        (&["inspect", "nothing"][..], 1),
+        (&["diff", app, "nothing"], 2),
+        (&["verify", "nothing"], 2),
+        (&["inspect", app, "--extract", "out"], 0),
+        (&["cache", "clear"], 1),
+    ] {
+        if code == 1 {
+            home.write(&format!(".cache/cutile/kernels/ab/{}.cubin", "ab".repeat(32)), "entry");
+        }
+        let status = home.command(arguments).stdout(Stdio::null()).stderr(full()).status();
+        assert_eq!(status.unwrap().code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_error_has_no_commands_for_the_terminal() {
+    let home = Home::new();
+    let app = home.app("app");
+    let mut cut = fs::read(&app).unwrap();
+    let magic = cutile_embed::pack::magic();
+    cut.truncate(cut.windows(16).rposition(|window| window == magic).unwrap() + 200);
+    let evil = home.write("\x1b[31m\u{202e}app", cut);
+    for arguments in [
+        &["inspect", "\x1b[31m\u{202e}"][..],
+        &["verify", "\x1b[31m\u{202e}"],
+        &["diff", "\x1b[31m\u{202e}", text(&app)],
+        &["diff", text(&evil), text(&app)],
+    ] {
+        let called = home.cutile(arguments);
+        assert!(called.stderr.contains("[31m"), "{called:?}");
+        assert!(!called.stderr.contains(['\x1b', '\u{202e}']), "{called:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_extracted_is_named_and_fails() {
+    let home = Home::new();
+    let app = home.app("app");
+    let (offset, stored) = gemm_at(&home, &app, "sm_90");
+    let mut damaged = fs::read(&app).unwrap();
+    damaged[offset + stored / 2] ^= 1;
+    let damaged = home.write("damaged", damaged);
+    home.cutile(&["inspect", text(&damaged), "--extract", "out"]).expect(1).says(&[
+        "1 part damaged, without a file",
+        &format!("{GEMM} for sm_90"),
+        "cargo cutile verify",
+    ]);
+    // The others are there.
+    assert_eq!(fs::read_dir(home.path("out/app-1.2.3/cubins/sm_90")).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(home.path("out/app-1.2.3/cubins/sm_80")).unwrap().count(), 3);
+}
+
+#[test]
+fn what_was_extracted_is_removed_where_not_all_of_it_could_be() {
+    let home = Home::new();
+    let mut bytes = fixture::file(&Plan::new("one", &["sm_90"]).build(), 3);
+    bytes.extend(fixture::file(&Plan::new("two", &["sm_90"]).build(), 3));
+    let file = home.write("both", bytes);
+    home.write("out/two-1.2.3/own", "kept");
+    home.cutile(&["inspect", text(&file), "--extract", "out"])
+        .expect(1)
+        .says(&["two-1.2.3 is already there"]);
+    let left: Vec<_> =
+        fs::read_dir(home.path("out")).unwrap().map(|d| d.unwrap().file_name()).collect();
+    assert_eq!(left, ["two-1.2.3"]);
+    assert_eq!(fs::read(home.path("out/two-1.2.3/own")).unwrap(), b"kept");
+}
+
 #[test]
 fn every_help_text_fits_and_has_an_example() {
     let home = Home::new();

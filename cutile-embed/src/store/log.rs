@@ -1,6 +1,7 @@
 //! Lines for people who look into why something was compiled again.
 
 use std::fmt::Arguments;
+use std::io::Write as _;
 use std::sync::OnceLock;
 
 /// Prints a line to stderr when `CUTILE_JIT_LOG` is on, as upstream does.
@@ -10,7 +11,8 @@ pub(super) fn log(line: Arguments<'_>) {
     let on =
         ON.get_or_init(|| std::env::var("CUTILE_JIT_LOG").is_ok_and(|value| is_on(value.trim())));
     if *on {
-        eprintln!("{}", line_of(line));
+        // Not `eprintln!`: where stderr is full or closed it would end the program.
+        let _ = writeln!(std::io::stderr(), "{}", line_of(line));
     }
 }
 

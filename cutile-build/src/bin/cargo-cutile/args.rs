@@ -38,7 +38,7 @@ use std::path::PathBuf;
                   usual place, in this order; without one it is installed into .cutile/."
 )]
 pub(crate) struct Cli {
-    /// run, test, record: on virtual GPUs, as sm_80,sm_90; computes nothing
+    /// run, test, record on virtual GPUs, as sm_80,sm_90
     #[arg(long, global = true, display_order = 900, value_name = "TARGETS")]
     #[arg(value_parser = virtual_targets)]
     pub(crate) virtual_gpu: Option<String>,
@@ -89,7 +89,7 @@ pub(crate) enum Command {
 
 impl Command {
     /// Whether it starts a program that may want a GPU, or is about the virtual one.
-    pub(crate) fn runs_something(&self) -> bool {
+    fn runs_something(&self) -> bool {
         match self {
             Self::VirtualGpu { .. } | Self::Record(_) | Self::Prebuild(_) | Self::Cargo(_) => true,
             Self::Toolkit { .. }
@@ -125,8 +125,13 @@ pub(crate) enum ToolkitAction {
 
 /// The command line, or the end of this process with what is wrong with it.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Cli {
-    Cli::try_parse_from(without_subcommand_name(arguments))
-        .unwrap_or_else(|error| explained(error).exit())
+    let cli = Cli::try_parse_from(without_subcommand_name(arguments))
+        .unwrap_or_else(|error| explained(error).exit());
+    if cli.virtual_gpu.is_some() && !cli.command.runs_something() {
+        let text = "this command runs nothing on a GPU: leave --virtual-gpu out";
+        Cli::command().error(ErrorKind::ArgumentConflict, text).exit();
+    }
+    cli
 }
 
 /// `--report` and `--reproducible` are taken out of cargo's arguments, and so are unknown wherever

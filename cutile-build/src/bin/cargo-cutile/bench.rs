@@ -17,7 +17,7 @@ mod memory;
 use crate::args::Cli;
 use crate::environ::Environ;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{self, print};
 use crate::run_cargo::toolkit_for;
 use crate::workspace::DotCutile;
 use build_script::BuildScript;
@@ -205,7 +205,7 @@ impl Cutile {
         if output.status.success() {
             return Ok((stdout, stderr));
         }
-        eprint!("{stderr}");
+        output::to_stderr(&stderr);
         Err(failed(&output.status.to_string()))
     }
 

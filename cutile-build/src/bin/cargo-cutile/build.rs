@@ -7,7 +7,7 @@ use crate::bar::Bar;
 use crate::environ::Environ;
 use crate::failure::Failure;
 use crate::journal::{Journal, Script, unix_ms};
-use crate::output::{Paint, clean, count, size};
+use crate::output::{Paint, clean, count, say, size};
 use crate::report::{Report, ReportFile};
 use crate::run_cargo::{code, not_run};
 use crate::signals::Signals;
@@ -179,7 +179,7 @@ impl Watch {
             Err(failure) if report.is_some() => return Err(failure),
             // To show a build is not worth a build.
             Err(failure) => {
-                eprintln!("warning: no progress of kernels is shown: {failure}");
+                say!("warning: no progress of kernels is shown: {failure}");
                 return cargo.status().map(code).map_err(|error| not_run(environ, &error));
             }
         };
@@ -191,14 +191,14 @@ impl Watch {
         let status = status.map_err(|error| format!("cargo cannot be waited for: {error}"))?;
         if status.signal().is_some() && io::stderr().is_terminal() {
             // Cargo left what it had drawn, and the cursor at its start.
-            eprintln!();
+            say!("");
         }
         journal.close(unix_ms());
         let scripts = journal.scripts();
         if sums_up {
             let paint = Paint::for_stderr(environ);
             scripts.iter().filter_map(|script| sum(script, paint)).for_each(|line| {
-                eprintln!("{line}");
+                say!("{line}");
             });
         }
         if let Some(file) = report {

@@ -4,14 +4,14 @@ mod gc;
 
 use crate::environ::Environ;
 use crate::failure::Failure;
-use crate::output::{self, Paint, print, size};
+use crate::output::{self, Paint, print, say, size};
 use crate::stores::{Kind, Place, Survey};
 use clap::{Args, Subcommand};
 use cutile_embed::store::{DEFAULT_CAPACITY_BYTES, FileSystemJitStore, JitStore as _};
 use gc::{gc, parse_size};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -194,7 +194,7 @@ fn clear(places: &[Place], yes: bool) -> Result<(), Failure> {
     }
     if !yes {
         for (place, survey) in &found {
-            eprintln!(
+            say!(
                 "{:<8}  {} entries, {}, in {}",
                 place.kind.name(),
                 survey.entries.len(),
@@ -223,8 +223,7 @@ fn confirmed() -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err("nothing was removed: there is no terminal to ask on; add --yes".into());
     }
-    eprint!("Remove all of it? [y/N] ");
-    let _ = io::stderr().flush();
+    output::to_stderr("Remove all of it? [y/N] ");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(|error| format!("no answer: {error}"))?;
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))

@@ -5,7 +5,7 @@ pub(crate) mod compare;
 use crate::embedded::bundle::Embedded;
 use crate::environ::Environ;
 use crate::failure::Failure;
-use crate::output::{self, Paint, cell, clean, count, painted, size, wrap};
+use crate::output::{self, Paint, cell, clean, count, painted, say, size, wrap};
 use crate::subject;
 use crate::verify::TROUBLE;
 use clap::Args;
@@ -49,14 +49,19 @@ pub(crate) struct Diff {
 }
 
 pub(crate) fn run(arguments: &Diff, environ: &Environ) -> Result<ExitCode, Failure> {
-    let Diff { a, b, json } = arguments;
-    let diffs = match diffs(a, b) {
-        Ok(diffs) => diffs,
+    match same(arguments, environ) {
+        Ok(true) => Ok(ExitCode::SUCCESS),
+        Ok(false) => Ok(ExitCode::FAILURE),
         Err(failure) => {
-            eprintln!("error: {failure}");
-            return Ok(ExitCode::from(TROUBLE));
+            output::say_error(&failure);
+            Ok(ExitCode::from(TROUBLE))
         }
-    };
+    }
+}
+
+fn same(arguments: &Diff, environ: &Environ) -> Result<bool, Failure> {
+    let Diff { a, b, json } = arguments;
+    let diffs = diffs(a, b)?;
     if *json {
         output::print_json(&json!({ "schema": 1, "same": diffs.is_empty(), "bundles": diffs }))?;
     } else {
@@ -65,7 +70,7 @@ pub(crate) fn run(arguments: &Diff, environ: &Environ) -> Result<ExitCode, Failu
         diffs.iter().for_each(|diff| bundle(&mut out, diff, paint));
         output::print(&out)?;
     }
-    Ok(if diffs.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(diffs.is_empty())
 }
 
 fn diffs(a: &Path, b: &Path) -> Result<Vec<BundleDiff>, Failure> {
@@ -80,12 +85,12 @@ fn diffs(a: &Path, b: &Path) -> Result<Vec<BundleDiff>, Failure> {
 
 fn note_unreadable(path: &Path, embedded: &Embedded<'_>) {
     for part in &embedded.unreadable {
-        eprintln!(
+        say!(
             "warning: {}: the {} at {:#x} is not compared: {}",
-            path.display(),
+            clean(&path.display().to_string()),
             part.part,
             part.offset,
-            part.why
+            clean(&part.why)
         );
     }
 }

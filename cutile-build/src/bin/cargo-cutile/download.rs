@@ -2,6 +2,7 @@
 
 use crate::environ::Environ;
 use crate::failure::Failure;
+use crate::output::say;
 use crate::platform::Arch;
 use crate::wheels::{Parts, Wheel};
 use sha2::{Digest as _, Sha256};
@@ -50,7 +51,7 @@ pub(crate) fn download(
             continue;
         }
         let megabytes = wheel.bytes(arch).div_ceil(1_000_000);
-        eprintln!("Downloading {} {} ({megabytes} MB)", wheel.name, wheel.version);
+        say!("Downloading {} {} ({megabytes} MB)", wheel.name, wheel.version);
         download_one(environ, wheel, arch, folder)?;
         if file_in(folder, wheel, arch).is_none() {
             return Err(format!(

@@ -1,6 +1,7 @@
 //! `cargo cutile export`: what is embedded, as a disk cache in cutile's layout.
 
 use crate::embedded::bundle::{Embedded, EmbeddedBundle, number};
+use crate::embedded::cubin::architecture;
 use crate::failure::Failure;
 use crate::output::{count, print, size};
 use crate::progress::Progress;
@@ -58,9 +59,18 @@ pub(crate) fn run(arguments: &Export) -> Result<ExitCode, Failure> {
         .map_err(Failure::io("use the folder", dir))?;
     let mut progress = Progress::of("written");
     let mut written = 0;
-    for (at, (key, (_, entry))) in entries.iter().enumerate() {
-        store.put(&key_text(key), entry).map_err(Failure::io("write an entry below", dir))?;
-        written += entry.len() as u64;
+    for (at, (key, (target, entry))) in entries.iter().enumerate() {
+        // It was whole a moment ago: the file is in memory.
+        let payload = checked(entry, target)?;
+        store.put(&key_text(key), &payload).map_err(|error| {
+            Failure(format!(
+                "cannot write an entry below {}: {error}; {at} of {} are written, and can be used. \
+                 Call it again for the others",
+                dir.display(),
+                count(entries.len(), "image")
+            ))
+        })?;
+        written += payload.len() as u64;
         progress.step(at + 1, entries.len());
     }
     drop(progress);
@@ -91,9 +101,10 @@ fn private_folder(dir: &Path) -> std::io::Result<()> {
     builder.create(dir)
 }
 
-type Entries<'e> = BTreeMap<[u8; 32], (&'e str, Cow<'e, [u8]>)>;
+type Entries<'e> = BTreeMap<[u8; 32], (&'e str, PackEntry<'e>)>;
 
-/// The entries of the wanted targets, each checked: nothing is written where one is damaged.
+/// The entries of the wanted targets, each checked: nothing is written where one is damaged. Their
+/// payloads are not kept, since all of them together can be larger than memory.
 fn entries<'e>(
     file: &Path,
     embedded: &'e Embedded<'_>,
@@ -109,9 +120,9 @@ fn entries<'e>(
                 continue;
             }
             for entry in pack.part.entries() {
-                let payload = checked(&entry, &target.name)
+                checked(&entry, &target.name)
                     .map_err(|why| damaged(file, bundle, &target.name, &entry, &why))?;
-                found.insert(entry.key, (target.name.as_str(), payload));
+                found.insert(entry.key, (target.name.as_str(), entry));
             }
         }
     }
@@ -132,9 +143,11 @@ fn entries<'e>(
 fn checked<'e>(entry: &PackEntry<'e>, target: &str) -> Result<Cow<'e, [u8]>, String> {
     let payload = entry.payload().map_err(|error| error.to_string())?;
     let header = EntryHeader::parse(&payload).map_err(|error| error.to_string())?;
-    match header.gpu_name() {
-        name if name == target => Ok(payload),
-        other => Err(format!("its header says that it is for {other}")),
+    let found = architecture(header.cubin()).map_err(|error| error.to_string())?;
+    match [header.gpu_name(), &found] {
+        [name, cubin] if name == target && cubin == target => Ok(payload),
+        [name, cubin] if name == target => Err(format!("its cubin is for {cubin}")),
+        [other, _] => Err(format!("its header says that it is for {other}")),
     }
 }
 

@@ -4,14 +4,15 @@ use crate::embedded::bundle::Embedded;
 use crate::embedded::cubin::architecture;
 use crate::environ::Environ;
 use crate::failure::Failure;
-use crate::output::{clean, count, print, size};
+use crate::output::{clean, count, print, say, size};
 use crate::progress::Progress;
-use crate::stores::{Kind, Place, keys};
+use crate::stores::{Kind, Place, Survey};
 use crate::subject;
 use clap::Args;
 use cutile_embed::entry::{EntryHeader, EntryParams, encode_entry};
 use cutile_embed::key::key_text;
 use cutile_embed::store::{FileSystemJitStore, JitStore as _};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,7 +61,9 @@ pub(crate) fn run(arguments: &Import, environ: &Environ) -> Result<ExitCode, Fai
     let mut import = Importing::default();
     // Refused before the cache is made or opened.
     if from.is_dir() {
-        let keys = keys(from)?;
+        let survey = Survey::of(from)?.unwrap_or_default();
+        let keys = survey.keys();
+        import.others = survey.others;
         if keys.is_empty() {
             return Err(Failure(format!(
                 "{} is no cache: it has no <2 digits>/<key>.cubin. Name the folder that `cargo \
@@ -120,6 +123,8 @@ struct Importing {
     bytes: u64,
     kept: usize,
     refused: Vec<String>,
+    /// What is in the folder and is no entry by its name.
+    others: Vec<PathBuf>,
 }
 
 impl Importing {
@@ -136,31 +141,58 @@ impl Importing {
             self.kept += 1;
             return Ok(());
         }
-        store.put(key, &anew).map_err(Failure::io("write an entry below", store.root()))?;
+        match store.put(key, &anew) {
+            Ok(()) => {}
+            // What is in the way of this one is not in the way of the others.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::NotADirectory) =>
+            {
+                let root = store.root().display();
+                self.refused.push(format!("{key}: cannot be put below {root}: {error}"));
+                return Ok(());
+            }
+            Err(error) => {
+                return Err(Failure(format!(
+                    "cannot write an entry below {}: {error}; {} were put there before it, and can \
+                     be used. Call it again for the others",
+                    store.root().display(),
+                    count(self.put, "image")
+                )));
+            }
+        }
         self.put += 1;
         self.bytes += anew.len() as u64;
         Ok(())
     }
 
     fn report(self, place: &Place) -> Result<ExitCode, Failure> {
-        let Self { put, bytes, kept, refused } = self;
+        let Self { put, bytes, kept, refused, others } = self;
         print(&format!(
             "{} ({}) put into {}, {kept} were there already\n",
             count(put, "image"),
             size(bytes),
             place.path.display()
         ))?;
+        if let Some(first) = others.first() {
+            say!(
+                "warning: {} passed over, which is no <2 digits>/<key>.cubin: {}{}",
+                count(others.len(), "file"),
+                clean(&first.display().to_string()),
+                if others.len() > 1 { " and others" } else { "" }
+            );
+        }
         if refused.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
         for line in refused.iter().take(NAMED) {
-            eprintln!("refused: {}", clean(line));
+            say!("refused: {}", clean(line));
         }
         if refused.len() > NAMED {
-            eprintln!("and {} more", refused.len() - NAMED);
+            say!("and {} more", refused.len() - NAMED);
         }
         Err(Failure(format!(
-            "{} refused; export anew from a file for which `cargo cutile verify` says that all holds",
+            "{} refused, for these reasons. What is damaged: export it anew from a file for which \
+             `cargo cutile verify` says that all holds",
             count(refused.len(), "image")
         )))
     }

@@ -6,7 +6,7 @@ mod table;
 
 use crate::environ::Environ;
 use crate::failure::Failure;
-use crate::output::{self, Paint};
+use crate::output::{self, Paint, count, say};
 use crate::subject;
 use clap::Args;
 use std::path::PathBuf;
@@ -55,9 +55,11 @@ pub(crate) fn run(arguments: &Inspect, environ: &Environ) -> Result<ExitCode, Fa
     let Inspect { file, keys, json, extract } = arguments;
     let bytes = subject::read(file)?;
     let embedded = subject::embedded(file, &bytes)?;
+    let mut left_out = Vec::new();
     if let Some(folder) = extract {
-        let written = extract::extract(&embedded, &bytes, folder)?;
-        eprintln!("{written} in {}", folder.display());
+        let extracted = extract::extract(&embedded, &bytes, folder)?;
+        say!("{} in {}", extracted.text, folder.display());
+        left_out = extracted.left_out;
     }
     if *json {
         output::print_json(&json::of(file, bytes.len(), &embedded))?;
@@ -65,6 +67,15 @@ pub(crate) fn run(arguments: &Inspect, environ: &Environ) -> Result<ExitCode, Fa
         let paint = Paint::for_stdout(environ);
         output::print(&table::of(file, bytes.len(), &embedded, *keys, paint))?;
     }
-    // What is there and cannot be read is for `verify`; here it is shown.
-    Ok(ExitCode::SUCCESS)
+    // What is there and cannot be read is for `verify`; here it is shown. A file that was asked for
+    // and is not there is an error.
+    match left_out.first() {
+        None => Ok(ExitCode::SUCCESS),
+        Some(first) => Err(Failure(format!(
+            "{} damaged, without a file: {first}{}. `cargo cutile verify {}` lists all that is wrong",
+            count(left_out.len(), "part"),
+            if left_out.len() > 1 { " and others" } else { "" },
+            file.display()
+        ))),
+    }
 }

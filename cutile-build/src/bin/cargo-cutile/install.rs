@@ -13,6 +13,7 @@
 use crate::download::{self, without_network};
 use crate::environ::Environ;
 use crate::failure::Failure;
+use crate::output::say;
 use crate::platform::{Arch, Facts};
 use crate::unpack::unpack;
 use crate::wheels::Parts;
@@ -56,16 +57,12 @@ impl Install<'_> {
         let cache = self.dot.path().join("wheels");
         let wheels = match self.from {
             Some(folder) => {
-                eprintln!(
-                    "Installing from {} into {}",
-                    folder.display(),
-                    self.dot.path().display()
-                );
+                say!("Installing from {} into {}", folder.display(), self.dot.path().display());
                 folder
             }
             None => {
-                eprintln!("Installing into {}", self.dot.path().display());
-                eprintln!("{}", announcement(parts, arch));
+                say!("Installing into {}", self.dot.path().display());
+                say!("{}", announcement(parts, arch));
                 download::download(self.environ, parts, arch, &cache)?;
                 &cache
             }
@@ -74,7 +71,7 @@ impl Install<'_> {
         match fs::remove_dir_all(&cache) {
             Ok(()) => {}
             Err(_) if !cache.exists() => {}
-            Err(error) => eprintln!("warning: {} stays: {error}", cache.display()),
+            Err(error) => say!("warning: {} stays: {error}", cache.display()),
         }
         Ok(())
     }
@@ -85,7 +82,7 @@ impl Install<'_> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                eprintln!("Waiting for another `cargo cutile` that installs the toolkit");
+                say!("Waiting for another `cargo cutile` that installs the toolkit");
                 file.lock().map_err(Failure::io("lock", &path))?;
             }
             Err(TryLockError::Error(error)) => return Err(Failure::io("lock", &path)(error)),
@@ -111,7 +108,7 @@ impl Install<'_> {
             .tempdir_in(dir)
             .map_err(Failure::io("create a folder in", dir))?;
         for (wheel, file) in files {
-            eprintln!("Unpacking {} {}", wheel.name, wheel.version);
+            say!("Unpacking {} {}", wheel.name, wheel.version);
             unpack(&file, wheel, draft.path())?;
         }
         let libclang_headers = libclang::system(self.environ, Path::new("/"))

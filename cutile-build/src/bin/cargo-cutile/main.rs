@@ -26,6 +26,8 @@
 //! | `subject.rs`, `stores.rs` | the file, and the caches, that a command looks into |
 //! | `virtual_gpu.rs` | `virtual-gpu`, `--virtual-gpu`, and `run` without a driver |
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "println! panics where nobody reads")]
+
 mod args;
 mod bar;
 mod bench;
@@ -79,16 +81,13 @@ fn main() -> ExitCode {
     match run(&cli, &environ) {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            output::say_error(&failure);
             ExitCode::FAILURE
         }
     }
 }
 
 fn run(cli: &Cli, environ: &Environ) -> Result<ExitCode, Failure> {
-    if cli.virtual_gpu.is_some() && !cli.command.runs_something() {
-        return Err("this command runs nothing on a GPU: leave --virtual-gpu out".into());
-    }
     match &cli.command {
         Command::Toolkit { action } => toolkit::run(cli, action.as_ref(), environ),
         Command::VirtualGpu { path } => virtual_gpu::run(*path, environ),

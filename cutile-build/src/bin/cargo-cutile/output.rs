@@ -74,6 +74,25 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// A line to the standard error. That it cannot be written is no reason to stop.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::to_stderr(&format!("{}\n", format_args!($($text)*))) };
+}
+pub(crate) use say;
+
+/// Writes to the standard error, where that can be.
+pub(crate) fn to_stderr(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// `error: …`, without what a terminal would obey: an error names paths and what files say.
+pub(crate) fn say_error(failure: &Failure) {
+    let text = failure.to_string();
+    let lines: Vec<String> = text.lines().map(|line| clean(&line.replace('\t', "    "))).collect();
+    say!("error: {}", lines.join("\n"));
+}
+
 /// Writes JSON, for a program.
 pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))

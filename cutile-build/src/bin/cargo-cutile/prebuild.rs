@@ -3,6 +3,7 @@
 use crate::args::Cli;
 use crate::environ::Environ;
 use crate::failure::Failure;
+use crate::output::{print, say};
 use crate::run_cargo::toolkit_for;
 use crate::workspace::DotCutile;
 use cargo_metadata::{Message, Metadata, MetadataCommand, Package};
@@ -126,12 +127,12 @@ pub(crate) fn run(cli: &Cli, asked: &Arguments, environ: &Environ) -> Result<Exi
     let prebuild = Prebuild { env: &env, toolkit, program: &program, own: &own, progress: show };
     let made = prebuild.run().map_err(|error| error.to_string())?;
     let folder = Prebuilt::folder(&env.manifest_dir);
-    report(&made, package);
+    report(&made, package)?;
     if asked.check {
         return check(&made, &folder, package);
     }
     made.write(&folder).map_err(|error| error.to_string())?;
-    println!("{}: {} bytes; commit it", folder.display(), made.bytes());
+    print(&format!("{}: {} bytes; commit it\n", folder.display(), made.bytes()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -249,41 +250,41 @@ fn build_env(
 }
 
 fn show(progress: &Progress) {
-    eprintln!("{progress}");
+    say!("{progress}");
 }
 
-fn report(made: &Prebuilt, package: &Package) {
+fn report(made: &Prebuilt, package: &Package) -> Result<(), Failure> {
     for note in &made.notes {
-        eprintln!("warning: {note}");
+        say!("warning: {note}");
     }
     for left_out in &made.left_out {
         let cutile_embed::manifest::LeftOut { kernel, target, reason } = left_out;
-        eprintln!("warning: {kernel} for {target} is not embedded: {reason}");
+        say!("warning: {kernel} for {target} is not embedded: {reason}");
     }
     for kernel in &made.uncovered {
-        eprintln!("warning: the program does not launch {kernel}: it is not embedded");
+        say!("warning: the program does not launch {kernel}: it is not embedded");
     }
-    println!(
-        "{} {}: {} specializations, {} images for {}; tileiras ran {} times",
+    print(&format!(
+        "{} {}: {} specializations, {} images for {}; tileiras ran {} times\n",
         package.name,
         package.version,
         made.kernels,
         made.images,
         made.targets.join(", "),
         made.processes
-    );
+    ))
 }
 
 fn check(made: &Prebuilt, folder: &Path, package: &Package) -> Result<ExitCode, Failure> {
     let differences = made.differences(folder).map_err(|error| error.to_string())?;
     if differences.is_empty() {
-        println!("{}: as the sources make it", folder.display());
+        print(&format!("{}: as the sources make it\n", folder.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("error: {} is not what the sources make:", folder.display());
+    say!("error: {} is not what the sources make:", folder.display());
     for line in &differences {
-        eprintln!("  {line}");
+        say!("  {line}");
     }
-    eprintln!("Make it anew with cargo cutile prebuild -p {}", package.name);
+    say!("Make it anew with cargo cutile prebuild -p {}", package.name);
     Ok(ExitCode::FAILURE)
 }

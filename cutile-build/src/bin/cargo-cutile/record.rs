@@ -3,6 +3,7 @@
 use crate::args::Cli;
 use crate::environ::Environ;
 use crate::failure::Failure;
+use crate::output::say;
 use crate::run_cargo::{code, toolkit_for};
 use crate::virtual_gpu;
 use crate::workspace::DotCutile;
@@ -77,7 +78,7 @@ pub(crate) fn run(cli: &Cli, record: &Record, environ: &Environ) -> Result<ExitC
     }
     report(record, &before, &all, files, status.as_ref());
     for error in &damaged {
-        eprintln!("error: what one process recorded is left out: {error}");
+        say!("error: what one process recorded is left out: {error}");
     }
     match status {
         _ if files == 0 || !damaged.is_empty() => Ok(ExitCode::FAILURE),
@@ -120,7 +121,7 @@ fn report(
     status: Option<&ExitStatus>,
 ) {
     if files == 0 {
-        eprintln!(
+        say!(
             "error: the program recorded nothing. Does it call cutile_embed::install(), and did it \
              get there? The command was {}",
             record.command.join(&OsString::from(" ")).to_string_lossy()
@@ -133,20 +134,20 @@ fn report(
         .map(|row| (&row.specialization.module, &row.specialization.function))
         .collect();
     let new = all.kernels.difference(&before.kernels).count();
-    eprintln!(
+    say!(
         "{}: {} of {}, {new} of them new",
         record.output.display(),
         counted(all.kernels.len(), "specialization"),
         counted(kernels.len(), "kernel")
     );
     match status {
-        None => eprintln!("the program was ended when its time was up; it may launch more"),
+        None => say!("the program was ended when its time was up; it may launch more"),
         Some(status) if !status.success() => {
-            eprintln!("the program failed ({status}); it may launch more when it works");
+            say!("the program failed ({status}); it may launch more when it works");
         }
         Some(_) => {}
     }
-    eprintln!(
+    say!(
         "Compile them with Builder::replay({:?}) in build.rs",
         record.output.display().to_string()
     );

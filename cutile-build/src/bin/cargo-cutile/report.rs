@@ -18,9 +18,10 @@ mod timeline;
 
 use crate::failure::Failure;
 use crate::journal::Script;
+use crate::output::say;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::Permissions;
+use std::fs::{self, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -39,14 +40,19 @@ impl ReportFile {
     /// Checks that the file can be written, before a build that takes minutes. Makes nothing: a
     /// new file could make cargo run a build script again.
     pub(crate) fn at(path: &Path) -> Result<Self, Failure> {
+        let cannot =
+            |why: &str| Failure(format!("--report {} cannot be written: {why}", path.display()));
+        // The page is moved into place: of a link, where that points to.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        let cannot =
-            |why: &str| Failure(format!("--report {} cannot be written: {why}", path.display()));
         if path.is_dir() {
             return Err(cannot("it is a folder; name a file in it"));
+        }
+        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(cannot("it is there, and is no plain file"));
         }
         if !folder.is_dir() {
             return Err(cannot(&format!("{} is no folder", folder.display())));
@@ -69,7 +75,7 @@ impl ReportFile {
                 file.persist(&self.path).map_err(|error| error.error)
             })
             .map_err(Failure::io("write", &self.path))?;
-        eprintln!("      Report {}", self.path.display());
+        say!("      Report {}", self.path.display());
         Ok(())
     }
 }

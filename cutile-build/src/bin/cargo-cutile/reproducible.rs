@@ -42,6 +42,7 @@ pub(crate) mod rustc;
 
 use crate::environ::Environ;
 use crate::failure::Failure;
+use crate::output::say;
 use cargo_metadata::MetadataCommand;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -103,7 +104,7 @@ impl Reproducible {
         fs::create_dir_all(&folder).map_err(Failure::io("create", &folder))?;
         let workspace = metadata.workspace_root.as_std_path();
         for path in elsewhere(manifest, workspace, environ) {
-            eprintln!(
+            say!(
                 "warning: {} is used by its path and is not in {}: cargo hashes where it is into \
                  the names of symbols. Move it into the workspace's folder, or take it from a \
                  registry or by git",

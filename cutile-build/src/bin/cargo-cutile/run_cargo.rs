@@ -6,6 +6,7 @@ use crate::choice::{Choice, Libclang};
 use crate::environ::Environ;
 use crate::failure::Failure;
 use crate::install::Install;
+use crate::output::say;
 use crate::reproducible::{self, Reproducible};
 use crate::virtual_gpu::{self, RunArguments};
 use crate::wheels::Parts;
@@ -82,7 +83,7 @@ pub(crate) fn run(
         };
         let reproducible = Reproducible::of(subject, environ)?;
         if !arguments.iter().any(|word| word == "-q" || word == "--quiet") {
-            eprintln!("{:>12} in {}", "Reproducible", reproducible.folder().display());
+            say!("{:>12} in {}", "Reproducible", reproducible.folder().display());
         }
         reproducible.apply(&mut cargo);
     }
@@ -98,12 +99,12 @@ pub(crate) fn run(
         cargo.envs(virtual_gpu::environment(environ, &dot, targets)?);
     }
     let Some(target) = by_itself else { return run_or_become(watch, &mut cargo, environ) };
-    eprintln!("{}", virtual_gpu::banner(&target));
+    say!("{}", virtual_gpu::banner(&target));
     let ended = match watch {
         Some(watch) => watch.run(&mut cargo, environ),
         None => cargo.status().map(code).map_err(|error| not_run(environ, &error)),
     };
-    eprintln!("{}", virtual_gpu::banner(&target));
+    say!("{}", virtual_gpu::banner(&target));
     ended
 }
 
@@ -134,7 +135,7 @@ pub(crate) fn toolkit_for(
         if choice.is_users_mistake() {
             return Err(error.to_string().into());
         }
-        eprintln!("{}\n", error.without_advice());
+        say!("{}\n", error.without_advice());
     }
     Install { environ: choice.environ(), dot, parts, from: None, offline }.run()?;
     let choice = Choice::of(environ, dot);

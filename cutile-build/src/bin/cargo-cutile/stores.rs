@@ -101,6 +101,8 @@ pub(crate) struct Survey {
     pub(crate) entries: Vec<StoredFile>,
     /// Files that are being written, or were.
     pub(crate) temps: Vec<StoredFile>,
+    /// What else is in its folders, and is no part of it.
+    pub(crate) others: Vec<PathBuf>,
 }
 
 impl Survey {
@@ -111,7 +113,11 @@ impl Survey {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Failure::io("look at", root)(error)),
             Ok(found) if !found.is_dir() => {
-                return Err(Failure(format!("{} is no folder; delete it", root.display())));
+                return Err(Failure(format!(
+                    "{} is no folder, and a cache is one: move it away, or let XDG_CACHE_HOME, for \
+                     the build cache CUTILE_BUILD_CACHE, name another place",
+                    root.display()
+                )));
             }
             Ok(_) => {}
         }
@@ -126,6 +132,7 @@ impl Survey {
             for file in files.flatten() {
                 let Ok(found) = file.metadata() else { continue };
                 if !found.is_file() {
+                    survey.others.push(file.path());
                     continue;
                 }
                 let used = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -137,7 +144,7 @@ impl Survey {
                 match role {
                     Some(FileRole::Entry) => survey.entries.push(stored),
                     Some(FileRole::Temporary) => survey.temps.push(stored),
-                    None => {}
+                    None => survey.others.push(stored.path),
                 }
             }
         }
@@ -169,15 +176,16 @@ fn shards(root: &Path) -> Result<Vec<DirEntry>, Failure> {
     Ok(all.flatten().filter(is_shard).collect())
 }
 
-/// The keys of the entries below a folder, sorted.
-pub(crate) fn keys(root: &Path) -> Result<Vec<String>, Failure> {
-    let survey = Survey::of(root)?.unwrap_or_default();
-    let key = |file: &StoredFile| {
-        Some(file.path.file_name()?.to_str()?.strip_suffix(".cubin")?.to_owned())
-    };
-    let mut keys: Vec<String> = survey.entries.iter().filter_map(key).collect();
-    keys.sort();
-    Ok(keys)
+impl Survey {
+    /// The keys of the entries, sorted.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let key = |file: &StoredFile| {
+            Some(file.path.file_name()?.to_str()?.strip_suffix(".cubin")?.to_owned())
+        };
+        let mut keys: Vec<String> = self.entries.iter().filter_map(key).collect();
+        keys.sort();
+        keys
+    }
 }
 
 #[cfg(test)]
@@ -233,6 +241,9 @@ mod tests {
         let now = SystemTime::now();
         assert_eq!(survey.stale(now).count(), 0);
         assert_eq!(survey.stale(now + STALE_TEMP * 2).count(), 1);
-        assert_eq!(keys(dir.path()).unwrap(), [two, one]);
+        assert_eq!(survey.keys(), [two, one]);
+        let mut others: Vec<_> = survey.others.iter().filter_map(|path| path.file_name()).collect();
+        others.sort();
+        assert_eq!(others, ["other", "short.cubin", "x.tmp.1.2.3"]);
     }
 }

@@ -6,6 +6,7 @@ use crate::download;
 use crate::environ::Environ;
 use crate::failure::Failure;
 use crate::install::{Install, announcement};
+use crate::output::{clean, print, say};
 use crate::platform::Facts;
 use crate::wheels::Parts;
 use crate::workspace::{DotCutile, INCLUDE_LINE, Recorded};
@@ -38,14 +39,14 @@ pub(crate) fn run(
                 }
                 None => here.supported()?,
             };
-            eprintln!("Downloading for {} into {}", arch.name(), to.display());
-            eprintln!("{}", announcement(Parts::ALL, arch));
+            say!("Downloading for {} into {}", arch.name(), to.display());
+            say!("{}", announcement(Parts::ALL, arch));
             download::download(environ, Parts::ALL, arch, to)?;
-            println!(
+            print(&format!(
                 "Carry {} to the other machine, and call there\n  \
-                 cargo cutile toolkit install --from DIR",
+                 cargo cutile toolkit install --from DIR\n",
                 to.display()
-            );
+            ))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -64,11 +65,11 @@ fn install(environ: &Environ, from: Option<&Path>, offline: bool) -> Result<Exit
         Install { environ: choice.environ(), dot: &dot, parts, from, offline }.run()?;
     }
     Choice::of(environ, &dot).publish()?;
-    println!(
-        "{} in {}",
+    print(&format!(
+        "{} in {}\n",
         if nothing { "The toolkit is already installed" } else { "The toolkit is installed" },
         dot.toolkit().display()
-    );
+    ))?;
     show(environ)
 }
 
@@ -84,7 +85,7 @@ fn show(environ: &Environ) -> Result<ExitCode, Failure> {
         |path: &Path| path.strip_prefix(&toolkit.root).unwrap_or(path).display().to_string();
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name:<10}{value}");
+        let _ = writeln!(text, "{name:<10}{}", clean(value));
     };
     row("toolkit", &toolkit.root.display().to_string());
     row("why", &toolkit.why.to_string());
@@ -114,13 +115,13 @@ fn show(environ: &Environ) -> Result<ExitCode, Failure> {
     if toolkit.why == Chosen::Own && recorded.toolkit.as_deref() == Some(&*toolkit.root) {
         row("cargo", "plain cargo has it from .cutile/cargo.toml");
     }
-    print!("{text}");
     if toolkit.why == Chosen::Own {
         let beside = DotCutile::at(toolkit.root.parent().unwrap_or(dot.path()));
         if let Some(hint) = include_hint(&beside) {
-            println!("{hint}");
+            let _ = writeln!(text, "{hint}");
         }
     }
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -27,7 +27,8 @@ Checked are: every digest; the header of every entry against its row; that
 each cubin is whole, for the architecture it claims, and has the entry symbol
 of each row; index against manifest; that each row has an entry and each entry
 a row; shaders and their keys. It finds damage and mix-ups. It does not tell
-who made a file.
+who made a file, and nothing in a file confirms what the manifest alone says:
+the toolkit's release, and what of a shader is for people to read.
 
 With --rebuild also that it is what the sources make: the build scripts of its
 packages, in the workspace that this is called in, run anew for the targets
@@ -87,7 +88,7 @@ pub(crate) fn run(cli: &Cli, asked: &Verify, environ: &Environ) -> Result<ExitCo
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => Ok(ExitCode::FAILURE),
         Err(failure) => {
-            eprintln!("error: {failure}");
+            output::say_error(&failure);
             Ok(ExitCode::from(TROUBLE))
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::environ::Environ;
 use crate::failure::Failure;
+use crate::output::print;
 use crate::workspace::DotCutile;
 use cutile_build::virtual_gpu::VirtualGpu;
 use std::ffi::{OsStr, OsString};
@@ -28,16 +29,16 @@ pub(crate) fn run(path_only: bool, environ: &Environ) -> Result<ExitCode, Failur
     let dot = DotCutile::locate(environ, None)?;
     let folder = library_dir(environ, &dot)?;
     if path_only {
-        println!("{}", folder.display());
+        print(&format!("{}\n", folder.display()))?;
     } else {
-        println!(
+        print(&format!(
             "The virtual GPU records what a program does with it and computes nothing.\n\
              It is in\n  {}\nA cargo command runs on it with\n  \
              cargo cutile --virtual-gpu sm_90 run\nand a program that is built with\n  \
              export LD_LIBRARY_PATH=\"$(cargo cutile virtual-gpu --path)\"\n  \
-             export CUTILE_VIRTUAL_GPU=sm_90",
+             export CUTILE_VIRTUAL_GPU=sm_90\n",
             folder.display()
-        );
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

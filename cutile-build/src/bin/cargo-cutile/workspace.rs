@@ -64,7 +64,9 @@ impl DotCutile {
             return Ok(dot);
         }
         let here = std::env::current_dir();
-        Ok(Self::of(&here.map_err(|error| format!("no current folder: {error}"))?))
+        Ok(Self::of(&here.map_err(|error| {
+            format!("the current folder is not there any more ({error}): change to one that is")
+        })?))
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -3,7 +3,7 @@
 //! Compute capability is exact. The other attributes are those of a usual product of that
 //! architecture: plausible, for programs that size a grid by them, and no promise.
 
-use crate::{CUresult, Checked, answer, errors, put};
+use crate::{CUresult, Checked, answer, complain, errors, put};
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,14 +43,14 @@ pub(crate) fn get(ordinal: c_int) -> Checked<&'static Device> {
 fn requested() -> Checked<&'static [Device]> {
     let devices = DEVICES.get_or_init(|| match std::env::var_os("CUTILE_VIRTUAL_GPU") {
         Some(list) if !list.is_empty() => parse(&list.to_string_lossy()).map_err(|message| {
-            eprintln!("virtual GPU: {message}");
+            complain(format_args!("virtual GPU: {message}"));
             errors::INVALID_VALUE
         }),
         _ => {
-            eprintln!(
+            complain(format_args!(
                 "virtual GPU: CUTILE_VIRTUAL_GPU is not set, so there is no device; set it to \
                  sm_XX[,sm_YY …], or take this libcuda.so.1 off the library path"
-            );
+            ));
             Err(errors::NO_DEVICE)
         }
     });

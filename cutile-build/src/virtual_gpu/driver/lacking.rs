@@ -1,15 +1,15 @@
 //! Entry points of `cuda.h` that the virtual GPU lacks. They are exported, so that a call of one is
 //! named: a program, or the binding that it uses, tells a missing entry point by a number only.
 
-use crate::{CUresult, errors};
+use crate::{CUresult, complain, errors};
 
 /// A call of an entry point that does nothing. Says so, once for each.
 fn lacks(name: &str, said: &std::sync::Once) -> CUresult {
     said.call_once(|| {
-        eprintln!(
+        complain(format_args!(
             "cuTile virtual GPU: the program calls {name}, which a virtual GPU lacks; it answers \
              that this is not supported"
-        );
+        ));
     });
     errors::NOT_SUPPORTED
 }

@@ -33,6 +33,8 @@ mod stream;
 mod table;
 mod work;
 
+use std::fmt;
+use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A `CUresult`.
@@ -41,6 +43,12 @@ type CUresult = u32;
 type Handle = usize;
 /// What an entry point computes before it is turned into a `CUresult`.
 type Checked<T> = Result<T, CUresult>;
+
+/// A line on standard error. Not `eprintln!`: a panic, where that is full or closed, would end the
+/// program that called.
+fn complain(text: fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+}
 
 /// Turns the outcome of an entry point into its return value.
 fn answer(outcome: Checked<()>) -> CUresult {

@@ -1,6 +1,6 @@
 //! What the driver records: counters, and a log that other processes read.
 
-use crate::{CUresult, answer, put};
+use crate::{CUresult, answer, complain, put};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -56,7 +56,7 @@ fn log(line: &str) {
         .open(file)
         .and_then(|mut file| file.write_all(line.as_bytes()));
     if let Err(error) = written {
-        eprintln!("virtual GPU: cannot append to {}: {error}", file.display());
+        complain(format_args!("virtual GPU: cannot append to {}: {error}", file.display()));
     }
 }
 

@@ -116,7 +116,7 @@ mod tests {
         let root = home.path().join(".cache/cutile/kernels");
         FileSystemJitStore::private(&root).unwrap();
         fs::create_dir(root.join("ab")).unwrap();
-        let temp = root.join("ab/x.tmp.1.2.3");
+        let temp = root.join("ab").join(format!("{}.tmp.1.2.3", "ab".repeat(32)));
         fs::write(&temp, "torn").unwrap();
         let file = fs::File::options().write(true).open(&temp).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();

@@ -3,6 +3,7 @@
 use super::Check;
 use super::driver::Driver;
 use crate::embedded::bundle::{Embedded, EmbeddedBundle};
+use crate::embedded::check::check as verify;
 use crate::output::{clean, count};
 use crate::subject;
 use cutile_build::targets::{TARGETS, Target};
@@ -68,6 +69,14 @@ fn driver_line(driver: &Driver) -> Check {
     });
     let module = kernel_module().map_or_else(String::new, |module| format!(" (module {module})"));
     let text = format!("{version}{library}{module}");
+    if let (Some(fault), true) = (fault, *is_virtual) {
+        return Check::fail(
+            name,
+            format!("the virtual GPU, {library}: {fault}"),
+            "let CUTILE_VIRTUAL_GPU name its devices, as sm_90, or take its folder off \
+             LD_LIBRARY_PATH",
+        );
+    }
     if let Some(fault) = fault {
         return Check::fail(
             name,
@@ -130,10 +139,16 @@ fn read(path: &Path, checks: &mut Vec<Check>) -> BTreeSet<String> {
         let advice = "does a crate of it call cutile_embed::embed!(), and is its build.rs there?";
         checks.push(Check::fail("embedded", found, advice));
     }
-    for part in &embedded.unreadable {
-        let found = format!("the {} at {:#x}: {}", part.part, part.offset, part.why);
+    let verdict = verify(&embedded, &mut |_, _| {});
+    let mut problems = verdict.problems();
+    if let Some(first) = problems.next() {
+        let more = match problems.count() {
+            0 => String::new(),
+            more => format!(", and {} more", count(more, "problem")),
+        };
+        let kernel = first.kernel.as_ref().map_or_else(String::new, |kernel| format!("{kernel}: "));
         let advice = format!("cargo cutile verify {}", path.display());
-        checks.push(Check::fail("embedded", found, advice));
+        checks.push(Check::fail("embedded", format!("{kernel}{}{more}", first.what), advice));
     }
     checks.extend(embedded.bundles.iter().map(bundle_line));
     let targets = embedded.bundles.iter().flat_map(|bundle| &bundle.targets);

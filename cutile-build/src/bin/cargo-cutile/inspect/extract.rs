@@ -19,16 +19,45 @@ use cutile_embed::entry::EntryHeader;
 use cutile_embed::key::key_text;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Writes all parts, and says how many files it were.
+/// What was written.
+pub(super) struct Extracted {
+    /// How many files, and how large.
+    pub(super) text: String,
+    /// What is damaged, and so has no file: a kernel with its target, or the key of a shader.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Writes all parts. Where one cannot be written, the folders that this made are removed again.
 pub(super) fn extract(
     embedded: &Embedded<'_>,
     bytes: &[u8],
     folder: &Path,
-) -> Result<String, Failure> {
-    let mut files = Files { count: 0, bytes: 0 };
+) -> Result<Extracted, Failure> {
+    let mut files = Files { count: 0, bytes: 0, left_out: Vec::new() };
+    let mut homes = Vec::new();
+    if let Err(failure) = all(embedded, bytes, folder, &mut files, &mut homes) {
+        for home in &homes {
+            // What is wrong is said already.
+            let _ = fs::remove_dir_all(home);
+        }
+        return Err(failure);
+    }
+    let text = format!("{}, {}", count(files.count, "file"), size(files.bytes));
+    Ok(Extracted { text, left_out: files.left_out })
+}
+
+/// `homes` gets the folders that it makes.
+fn all(
+    embedded: &Embedded<'_>,
+    bytes: &[u8],
+    folder: &Path,
+    files: &mut Files,
+    homes: &mut Vec<PathBuf>,
+) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(Failure::io("create", folder))?;
     let mut used = BTreeSet::new();
     for bundle in &embedded.bundles {
         let package = &bundle.package;
@@ -39,16 +68,20 @@ pub(super) fn extract(
         let Some(name) = free else { continue };
         let home = folder.join(&name);
         used.insert(name);
-        if home.symlink_metadata().is_ok() {
-            return Err(Failure(format!(
-                "{} is already there, and nothing is written over: remove it, or name another \
-                 folder",
-                home.display()
-            )));
+        match fs::create_dir(&home) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Failure(format!(
+                    "{} is already there, and nothing is written over: remove it, or name another \
+                     folder",
+                    home.display()
+                )));
+            }
+            made => made.map_err(Failure::io("create", &home))?,
         }
-        one(bundle, bytes, &home, &mut files)?;
+        homes.push(home.clone());
+        one(bundle, bytes, &home, files)?;
     }
-    Ok(format!("{}, {}", count(files.count, "file"), size(files.bytes)))
+    Ok(())
 }
 
 fn one(
@@ -90,9 +123,12 @@ fn cubins(bundle: &EmbeddedBundle<'_>, home: &Path, files: &mut Files) -> Result
             if !written.insert((target, image.key)) {
                 continue;
             }
-            let Ok(payload) = entry.payload() else { continue };
-            let Ok(header) = EntryHeader::parse(&payload) else { continue };
             let row = kernel.specialization;
+            let payload = entry.payload().unwrap_or_default();
+            let Ok(header) = EntryHeader::parse(&payload) else {
+                files.left_out.push(format!("{} for {target}", row.name()));
+                continue;
+            };
             let name = format!(
                 "{}.{}.{}.cubin",
                 safe(&row.module, 60),
@@ -110,8 +146,11 @@ fn shaders(bundle: &EmbeddedBundle<'_>, home: &Path, files: &mut Files) -> Resul
     let rows = bundle.manifest.as_ref().map_or(&[][..], |manifest| &manifest.part.shaders);
     for pack in &bundle.shaders {
         for entry in pack.part.entries() {
-            let Ok(payload) = entry.payload() else { continue };
-            let Ok(found) = ShaderEntry::parse(&payload) else { continue };
+            let payload = entry.payload().unwrap_or_default();
+            let Ok(found) = ShaderEntry::parse(&payload) else {
+                files.left_out.push(format!("the shader {}", key_text(&entry.key)));
+                continue;
+            };
             let Some(request) = found.request else { continue };
             let sha256 = key_text(&request.text_sha256);
             let row = rows.iter().find(|row| row.sha256 == sha256);
@@ -127,6 +166,7 @@ fn shaders(bundle: &EmbeddedBundle<'_>, home: &Path, files: &mut Files) -> Resul
 struct Files {
     count: usize,
     bytes: u64,
+    left_out: Vec<String>,
 }
 
 impl Files {

@@ -216,7 +216,9 @@ fn shaders(out: &mut String, bundle: &EmbeddedBundle<'_>, keys: bool, paint: Pai
             let place = cell(artifact.bytes);
             let _ = writeln!(out, "    {form:<width$}{place:>COLUMN$}", width = room - 2);
             if keys {
-                let _ = writeln!(out, "{}", paint.dim(&format!("            {}", artifact.key)));
+                let mut lines = String::new();
+                wrap(&mut lines, "", 12, &clean(&artifact.key));
+                painted(out, &lines, |line| paint.dim(line));
             }
         }
     }

@@ -248,6 +248,14 @@ fn the_file_is_checked_before_and_written_whole() {
     assert!(at(dir.path()).unwrap_err().contains("it is a folder"));
     assert!(at(&dir.path().join("no/a.html")).unwrap_err().contains("is no folder"));
     assert!(at(Path::new("a.html")).is_ok());
+    assert!(at(Path::new("/dev/null")).unwrap_err().contains("is no plain file"));
+    let (link, elsewhere) = (dir.path().join("link"), tempfile::tempdir().unwrap());
+    let page = elsewhere.path().join("page");
+    std::fs::write(&page, "an older one").unwrap();
+    std::os::unix::fs::symlink(&page, &link).unwrap();
+    let canonical = page.canonicalize().unwrap();
+    assert_eq!(at(&link).unwrap().path, canonical);
+    std::fs::remove_file(&link).unwrap();
     let path = dir.path().join("a.html");
     let file = at(&path).unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

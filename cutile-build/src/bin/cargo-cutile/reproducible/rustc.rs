@@ -4,7 +4,7 @@
 use super::{REMAP, SEPARATOR, WORKSPACE, WRAPPER, pair};
 use crate::embedded::read::read_file;
 use crate::environ::Environ;
-use crate::output::clean;
+use crate::output::{clean, say};
 use crate::run_cargo::code;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -29,7 +29,7 @@ pub(crate) fn is_called(program: Option<&OsString>) -> bool {
 /// Runs rustc. `arguments` are rustc's path and what is for it.
 pub(crate) fn run(arguments: &[OsString], environ: &Environ) -> ExitCode {
     let (Some(rustc), Some(remap)) = (arguments.first(), environ.get(REMAP)) else {
-        eprintln!(
+        say!(
             "error: {NAME} is called by cargo, in front of rustc, in a build by cargo cutile build \
              --reproducible; call that"
         );
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &[OsString], environ: &Environ) -> ExitCode {
 }
 
 fn not_run(rustc: &OsStr, error: &std::io::Error) -> ExitCode {
-    eprintln!("error: {} does not run: {error}", rustc.to_string_lossy());
+    say!("error: {} does not run: {error}", rustc.to_string_lossy());
     ExitCode::FAILURE
 }
 
@@ -129,7 +129,7 @@ fn warn_of(linked: &Path, remap: &[OsString]) {
     let shown: Vec<String> = found.iter().take(SHOWN).map(|path| format!("  {path}")).collect();
     let more = found.len().saturating_sub(SHOWN);
     let more = if more == 0 { String::new() } else { format!("\n  and {more} more") };
-    eprintln!(
+    say!(
         "warning: {} is not the same in another folder: it has paths of this machine that no remap \
          reaches, as those of env!(\"CARGO_MANIFEST_DIR\") and of what build scripts write:\n{}{more}",
         linked.file_name().unwrap_or_default().to_string_lossy(),
