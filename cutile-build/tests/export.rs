@@ -95,20 +95,20 @@ fn export_needs_no_memory_for_all_images_at_once() {
     let home = Home::new();
     let mut plan = Plan::new("app", &["sm_90"]);
     let kernel = plan.kernels[0].clone();
-    plan.kernels = (0..48)
+    plan.kernels = (0..40)
         .map(|at| {
             let mut kernel = kernel.clone();
             kernel.function = format!("kernel_{at}");
             kernel
         })
         .collect();
-    // 48 × 4 MB, which zstd makes small.
-    let built = plan.build_with(|image| image.code = vec![0; 4 << 20]);
+    // 40 × 1 MB, which zstd makes small.
+    let built = plan.build_with(|image| image.code = vec![0; 1 << 20]);
     let app = home.write("app", fixture::file(&built, 3));
     let mut command = Command::new("prlimit");
-    command.args(["--as=150000000", CUTILE, "export", text(&app), text(&home.path("seed"))]);
+    command.args(["--as=45000000", CUTILE, "export", text(&app), text(&home.path("seed"))]);
     command.env("HOME", home.root()).current_dir(home.root());
-    call(&mut command).expect(0).says(&["48 images"]);
+    call(&mut command).expect(0).says(&["40 images"]);
 }
 
 #[test]
