@@ -79,6 +79,21 @@ fn export_of_a_damaged_file_names_the_kernel_and_writes_nothing() {
 }
 
 #[test]
+fn export_into_what_is_no_folder_is_refused() {
+    let home = Home::new();
+    let app = home.app("app");
+    let file = home.write("file", "");
+    let dangling = home.path("dangling");
+    std::os::unix::fs::symlink("nothing", &dangling).unwrap();
+    for dir in [&file, &dangling] {
+        home.cutile(&["export", text(&app), text(dir)])
+            .expect(1)
+            .says(&["is there, and is no folder"]);
+    }
+    assert!(!home.path("nothing").exists());
+}
+
+#[test]
 fn export_refuses_what_import_would() {
     let home = Home::new();
     let built = Plan::new("app", &["sm_90"]).build_with(|image| image.sm = 80);

@@ -378,6 +378,8 @@ fn an_error_has_no_commands_for_the_terminal() {
     let magic = cutile_embed::pack::magic();
     cut.truncate(cut.windows(16).rposition(|window| window == magic).unwrap() + 200);
     let evil = home.write("\x1b[31m\u{202e}app", cut);
+    let forged = home.cutile(&["inspect", "no\nerror: such"]).expect(1);
+    assert_eq!(forged.stderr.lines().count(), 1, "{forged:?}");
     for arguments in [
         &["inspect", "\x1b[31m\u{202e}"][..],
         &["verify", "\x1b[31m\u{202e}"],

@@ -5,7 +5,7 @@ pub(crate) mod compare;
 use crate::embedded::bundle::Embedded;
 use crate::environ::Environ;
 use crate::failure::Failure;
-use crate::output::{self, Paint, cell, clean, count, painted, say, size, wrap};
+use crate::output::{self, Paint, cell, clean, count, painted, say, shown, size, wrap};
 use crate::subject;
 use crate::verify::TROUBLE;
 use clap::Args;
@@ -87,7 +87,7 @@ fn note_unreadable(path: &Path, embedded: &Embedded<'_>) {
     for part in &embedded.unreadable {
         say!(
             "warning: {}: the {} at {:#x} is not compared: {}",
-            clean(&path.display().to_string()),
+            shown(path),
             part.part,
             part.offset,
             clean(&part.why)

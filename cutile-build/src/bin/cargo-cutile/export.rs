@@ -3,7 +3,7 @@
 use crate::embedded::bundle::{Embedded, EmbeddedBundle, number};
 use crate::embedded::cubin::architecture;
 use crate::failure::Failure;
-use crate::output::{count, print, size};
+use crate::output::{count, print, shown, size};
 use crate::progress::Progress;
 use crate::subject;
 use clap::Args;
@@ -51,6 +51,9 @@ pub(crate) fn run(arguments: &Export) -> Result<ExitCode, Failure> {
     let embedded = subject::embedded(file, &bytes)?;
     let entries = entries(file, &embedded, only)?;
     // As the default cache demands it of its folder, whatever the umask.
+    if dir.symlink_metadata().is_ok() && !dir.is_dir() {
+        return Err(Failure(format!("{} is there, and is no folder", shown(dir))));
+    }
     private_folder(dir).map_err(Failure::io("create", dir))?;
     // No bound: what is written first must not be evicted by what follows.
     let store = FileSystemJitStore::builder(dir)

@@ -1,5 +1,6 @@
 //! An error of the command: a text that says what was found, what was expected, what to do next.
 
+use crate::output::shown;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -10,7 +11,7 @@ pub(crate) struct Failure(pub(crate) String);
 impl Failure {
     /// `cannot ACTION PATH: what the system says`.
     pub(crate) fn io<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
-        move |error| Self(format!("cannot {action} {}: {error}", path.display()))
+        move |error| Self(format!("cannot {action} {}: {error}", shown(path)))
     }
 }
 

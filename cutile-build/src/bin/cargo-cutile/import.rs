@@ -4,7 +4,7 @@ use crate::embedded::bundle::Embedded;
 use crate::embedded::cubin::architecture;
 use crate::environ::Environ;
 use crate::failure::Failure;
-use crate::output::{clean, count, print, say, size};
+use crate::output::{clean, count, print, say, shown, size};
 use crate::progress::Progress;
 use crate::stores::{Kind, Place, Survey};
 use crate::subject;
@@ -177,7 +177,7 @@ impl Importing {
             say!(
                 "warning: {} passed over, which is no <2 digits>/<key>.cubin: {}{}",
                 count(others.len(), "file"),
-                clean(&first.display().to_string()),
+                shown(first),
                 if others.len() > 1 { " and others" } else { "" }
             );
         }

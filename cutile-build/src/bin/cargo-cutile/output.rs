@@ -5,6 +5,7 @@ use crate::environ::Environ;
 use crate::failure::Failure;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 
 /// Columns of a terminal that every text fits into.
 pub(crate) const WIDTH: usize = 80;
@@ -103,6 +104,11 @@ pub(crate) fn clean(text: &str) -> String {
     let unsafe_for_terminals =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.replace(unsafe_for_terminals, "\u{fffd}")
+}
+
+/// A path, by the same rule: a name with a line break in it would look like a line of ours.
+pub(crate) fn shown(path: &Path) -> String {
+    clean(&path.display().to_string())
 }
 
 /// `608.7 kB`; bytes below 1000 as they are.

@@ -127,11 +127,14 @@ pub(crate) fn run(cli: &Cli, asked: &Arguments, environ: &Environ) -> Result<Exi
     let prebuild = Prebuild { env: &env, toolkit, program: &program, own: &own, progress: show };
     let made = prebuild.run().map_err(|error| error.to_string())?;
     let folder = Prebuilt::folder(&env.manifest_dir);
+    if !asked.check {
+        // Before anything is printed: where that fails, the work is done.
+        made.write(&folder).map_err(|error| error.to_string())?;
+    }
     report(&made, package)?;
     if asked.check {
         return check(&made, &folder, package);
     }
-    made.write(&folder).map_err(|error| error.to_string())?;
     print(&format!("{}: {} bytes; commit it\n", folder.display(), made.bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use crate::args::Cli;
 use crate::environ::Environ;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{count, say};
 use crate::run_cargo::{code, toolkit_for};
 use crate::virtual_gpu;
 use crate::workspace::DotCutile;
@@ -137,8 +137,8 @@ fn report(
     say!(
         "{}: {} of {}, {new} of them new",
         record.output.display(),
-        counted(all.kernels.len(), "specialization"),
-        counted(kernels.len(), "kernel")
+        count(all.kernels.len(), "specialization"),
+        count(kernels.len(), "kernel")
     );
     match status {
         None => say!("the program was ended when its time was up; it may launch more"),
@@ -151,10 +151,6 @@ fn report(
         "Compile them with Builder::replay({:?}) in build.rs",
         record.output.display().to_string()
     );
-}
-
-fn counted(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Runs a command, at most so long; `None` where it was ended.

@@ -3,7 +3,7 @@
 use crate::embedded::bundle::{Embedded, EmbeddedBundle};
 use crate::embedded::read::read_file;
 use crate::failure::Failure;
-use crate::output::clean;
+use crate::output::{clean, shown};
 use std::path::Path;
 
 /// The bytes of a file.
@@ -19,7 +19,7 @@ pub(crate) fn embedded<'a>(path: &Path, bytes: &'a [u8]) -> Result<Embedded<'a>,
             "nothing is embedded in {}: its {} bytes have no pack, index or manifest of \
              cutile-build. Name the program or library that calls cutile_embed::embed!(), as it \
              was linked: not compressed, and not its debug file",
-            path.display(),
+            shown(path),
             bytes.len()
         )));
     }
