@@ -57,7 +57,7 @@ enum Action {
         #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "2G")]
         capacity: u64,
     },
-    /// Remove everything
+    /// Remove all entries; what else is there stays
     Clear {
         #[command(flatten)]
         which: Which,
