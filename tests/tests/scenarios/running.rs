@@ -58,7 +58,18 @@ fn s20_an_architecture_that_is_not_embedded() {
 fn s27_install_twice_and_after_an_eviction() {
     let scratch = scratch();
     let log = scratch.path().join("log");
-    let steps = ["install", "install", "double", "evict", "install", "double"];
+    let steps = [
+        "install",
+        "install",
+        "double",
+        "evict",
+        "install",
+        "double",
+        "evict:double",
+        "install",
+        "evict:square",
+        "install",
+    ];
     let run =
         probe().program().on("sm_90").env("CUTILE_VIRTUAL_GPU_LOG", &log).arguments(steps).ok();
     assert_eq!(run.line("0:install"), "0=sm_90 filled=2 present=0 images=2 failed=0");
@@ -66,10 +77,14 @@ fn s27_install_twice_and_after_an_eviction() {
     assert_eq!(run.line("2:double"), IN_MEMORY);
     assert_eq!(run.line("4:install"), "0=sm_90 filled=2 present=0 images=2 failed=0");
     assert_eq!(run.line("5:double"), IN_MEMORY);
-    // What the driver was asked for: two images, nothing by the second call, and the two again.
+    for line in ["7:install", "9:install"] {
+        assert_eq!(run.line(line), "0=sm_90 filled=1 present=1 images=1 failed=0");
+    }
+    // What the driver was asked for: two images, nothing by the second call, the two again, and one by
+    // each of the last calls.
     let log = std::fs::read_to_string(log).unwrap();
     let words = log.lines().filter_map(|line| line.split(' ').next());
-    let of_driver = ["load", "load", "launch", "load", "load", "launch"];
+    let of_driver = ["load", "load", "launch", "load", "load", "launch", "load", "load"];
     assert_eq!(words.collect::<Vec<_>>(), of_driver, "{log}");
 }
 
