@@ -429,7 +429,19 @@ fn what_was_extracted_is_removed_where_not_all_of_it_could_be() {
 #[test]
 fn every_help_text_fits_and_has_an_example() {
     let home = Home::new();
-    for name in ["inspect", "diff", "verify", "export", "import", "doctor", "cache"] {
+    for name in [
+        "inspect",
+        "diff",
+        "verify",
+        "export",
+        "import",
+        "doctor",
+        "cache",
+        "record",
+        "prebuild",
+        "toolkit",
+        "virtual-gpu",
+    ] {
         for flag in ["-h", "--help"] {
             let help = home.cutile(&["cutile", name, flag]).expect(0);
             let lines = help.stdout.lines();

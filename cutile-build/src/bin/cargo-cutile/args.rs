@@ -54,11 +54,17 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the toolkit that is used and why, or install one
+    #[command(after_help = "Examples:\n  \
+                            cargo cutile toolkit install\n  \
+                            cargo cutile toolkit fetch --to wheels --arch aarch64\n  \
+                            cargo cutile toolkit install --from wheels")]
     Toolkit {
         #[command(subcommand)]
         action: Option<ToolkitAction>,
     },
     /// Build the virtual GPU, and say how to run a program on it
+    #[command(after_help = "Example:\n  \
+                            cargo cutile virtual-gpu --path")]
     VirtualGpu {
         /// Print only the folder for LD_LIBRARY_PATH
         #[arg(long)]
@@ -137,6 +143,11 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Cli {
 /// `--report` and `--reproducible` are taken out of cargo's arguments, and so are unknown wherever
 /// else they stand.
 fn explained(error: clap::Error) -> clap::Error {
+    // Only `help` asks for one by its name: all others are cargo's.
+    if let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) {
+        let text = format!("{name} is a command of cargo's: cargo help {name}");
+        return Cli::command().error(ErrorKind::InvalidSubcommand, text);
+    }
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(name)) if name == "--reproducible" => Cli::command().error(
             ErrorKind::UnknownArgument,
@@ -221,6 +232,8 @@ mod tests {
 
     #[test]
     fn an_unknown_target_is_refused_with_the_valid_ones() {
+        let error = explained(parse("x help build").unwrap_err()).to_string();
+        assert!(error.contains("build is a command of cargo's: cargo help build"), "{error}");
         let error = parse("x --virtual-gpu sm_81 run").unwrap_err().to_string();
         assert!(error.contains("sm_81") && error.contains("sm_80"), "{error}");
     }

@@ -21,7 +21,10 @@ use std::process::{Command, ExitCode, Stdio};
 #[command(
     after_help = "The program calls cutile_embed::install() first thing, and then makes the\n\
                   launches that are to be prebuilt. It runs once per target, on a virtual\n\
-                  GPU that computes nothing."
+                  GPU that computes nothing.\n\n\
+                  Examples:\n  \
+                  cargo cutile prebuild -p my-kernels --release\n  \
+                  cargo cutile prebuild -p my-kernels --release --check"
 )]
 pub(crate) struct Arguments {
     /// The package whose kernels are compiled
@@ -48,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     release: bool,
 
-    /// Debug level to compile for: none, line, full
+    /// Debug level: none, line or full
     #[arg(long, value_name = "LEVEL", default_value = "none")]
     #[arg(value_parser = ["none", "line", "full"], hide_possible_values = true)]
     debug_level: String,
@@ -57,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     check: bool,
 
-    /// End the program after this many seconds
+    /// End the program after so long
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
 

@@ -21,6 +21,12 @@ use std::time::{Duration, Instant};
 const RECORD_ENV: &str = "CUTILE_EMBED_RECORD";
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "The program calls cutile_embed::install(). Builder::replay compiles what the\n\
+                        file names.\n\nExamples:\n  \
+                        cargo cutile record -- target/release/app --all-shapes\n  \
+                        cargo cutile --virtual-gpu sm_90 record --merge -- target/release/app"
+)]
 pub(crate) struct Record {
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "kernels.json")]
@@ -30,7 +36,7 @@ pub(crate) struct Record {
     #[arg(long)]
     merge: bool,
 
-    /// End the program after this many seconds; what it launched until then is kept
+    /// End it after so long; what it launched is kept
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
