@@ -292,7 +292,8 @@ impl From<PackageError> for BuildError {
 }
 
 /// The candidate with the fewest letters to insert, delete or replace.
-pub(crate) fn nearest<'c>(found: &str, candidates: &[&'c str]) -> Option<&'c str> {
+#[must_use]
+pub fn nearest<'c>(found: &str, candidates: &[&'c str]) -> Option<&'c str> {
     candidates.iter().copied().min_by_key(|candidate| distance(found, candidate))
 }
 

@@ -97,7 +97,8 @@ impl fmt::Display for TargetError {
                 write!(f, "{from} names {name:?} twice; leave one of them out")?;
             }
         }
-        write!(f, ". Valid targets: {}", TARGETS.join(", "))
+        let stop = if matches!(self.found, Found::Malformed(_)) { "" } else { "." };
+        write!(f, "{stop} Valid targets: {}", TARGETS.join(", "))
     }
 }
 
@@ -110,8 +111,33 @@ fn number(name: &str) -> Option<&str> {
     Some(&rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())])
 }
 
-/// The target nearest by number where there is one, else by letters.
+/// What people call a GPU by, whose number is another than its target's.
+const PRODUCTS: [(&str, &str); 16] = [
+    ("a100", "sm_80"),
+    ("a10", "sm_86"),
+    ("a40", "sm_86"),
+    ("rtx3080", "sm_86"),
+    ("rtx3090", "sm_86"),
+    ("l4", "sm_89"),
+    ("l40", "sm_89"),
+    ("l40s", "sm_89"),
+    ("rtx4090", "sm_89"),
+    ("h100", "sm_90"),
+    ("h200", "sm_90"),
+    ("gh200", "sm_90"),
+    ("b200", "sm_100"),
+    ("gb200", "sm_100"),
+    ("rtx5080", "sm_120"),
+    ("rtx5090", "sm_120"),
+];
+
+/// The target of that product, or the nearest by number where there is one, else by letters.
 fn suggestion(name: &str) -> &'static str {
+    let product: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    if let Some((_, target)) = PRODUCTS.iter().find(|(known, _)| *known == product) {
+        return target;
+    }
     let by_number = number(name).and_then(|digits| digits.parse::<u32>().ok()).and_then(|found| {
         TARGETS.into_iter().min_by_key(|target| {
             target[3..].parse::<u32>().map_or(u32::MAX, |number| number.abs_diff(found))
@@ -144,6 +170,15 @@ mod tests {
 
     fn message(names: &[&str]) -> String {
         Target::parse_list("targets", names).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_product_is_no_number() {
+        for (name, target) in [("H100", "sm_90"), ("rtx 4090", "sm_89"), ("B200", "sm_100")] {
+            let said = message(&[name]);
+            assert!(said.contains(&format!("did you mean {target:?}? Valid targets")), "{said}");
+        }
+        assert!(PRODUCTS.iter().all(|(_, target)| TARGETS.contains(target)));
     }
 
     #[test]

@@ -326,6 +326,21 @@ fn the_download_is_announced_and_pinned_and_goes_on_after_a_failure() {
 }
 
 #[test]
+fn a_name_that_is_spelled_wrong_is_told_before_anything_is_downloaded() {
+    let fixture = Fixture::new();
+    let path = python(&fixture, "#!/bin/sh\nexit 1\n");
+    for (name, meant) in [("recrod", "record"), ("inspekt", "inspect"), ("biuld", "build")] {
+        let (code, _, stderr) = text(fixture.cutile(&[name, "--help"]).env("PATH", &path));
+        assert_eq!(code, Some(1));
+        let words = format!(
+            "{name} is a command neither of cargo cutile nor of cargo; did you mean {meant}?"
+        );
+        assert!(stderr.contains(&words), "{stderr}");
+        assert!(!fixture.path(".cutile").exists());
+    }
+}
+
+#[test]
 fn what_compiles_nothing_needs_no_toolkit() {
     let fixture = Fixture::new();
     let (code, stdout, stderr) =

@@ -142,6 +142,10 @@ fn the_command_records_merges_and_ends_what_does_not_end() {
     let (well, said) = record(&[], &file, &built, &[]);
     assert!(!well && said.contains("Does it call cutile_embed::install()"), "{said}");
     assert_eq!(text(), before);
+    // It was installed, and launched nothing.
+    let (well, said) = record(&[], &file, &built, &["install"]);
+    assert!(!well && said.contains("the program launched no kernel"), "{said}");
+    assert_eq!(text(), before);
     let (well, said) = record(&["--merge"], &out.path().join("no/kernels.json"), &built, &[]);
     assert!(!well && said.contains("no/kernels.json"), "{said}");
 }

@@ -38,8 +38,8 @@ macro_rules! launch {
     };
 }
 
-/// Why [`launch!`](crate::launch) did not launch.
-#[derive(Debug)]
+/// Why [`launch!`](crate::launch) did not launch. `Debug` is the text for people, too: it is what a
+/// program prints whose `main` returns this.
 pub enum LaunchError<E> {
     /// It would have compiled.
     NotEmbedded(Box<NotEmbedded>),
@@ -51,6 +51,15 @@ impl<E: fmt::Display> fmt::Display for LaunchError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotEmbedded(error) => error.fmt(f),
+            Self::Launch(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug> fmt::Debug for LaunchError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotEmbedded(error) => fmt::Display::fmt(error, f),
             Self::Launch(error) => error.fmt(f),
         }
     }

@@ -179,7 +179,7 @@ fn virtual_targets(text: &str) -> Result<String, String> {
     let names: Vec<&str> = text.split(',').collect();
     // The same target may stand twice here: two devices of one architecture.
     for name in &names {
-        Target::parse_list("--virtual-gpu", &[*name]).map_err(|error| error.to_string())?;
+        Target::parse_list("it", &[*name]).map_err(|error| error.to_string())?;
     }
     Ok(text.to_owned())
 }

@@ -79,7 +79,9 @@ pub(crate) fn run(cli: &Cli, record: &Record, environ: &Environ) -> Result<ExitC
 
     let mut all = before.clone();
     let (files, damaged) = gather(folder.path(), &mut all)?;
-    if files > 0 {
+    // A run that launched nothing, as of a program that failed, has nothing to put in place of what
+    // another one recorded.
+    if !all.kernels.is_empty() {
         all.write(&record.output).map_err(|error| error.to_string())?;
     }
     report(record, &before, &all, files, status.as_ref());
@@ -87,7 +89,7 @@ pub(crate) fn run(cli: &Cli, record: &Record, environ: &Environ) -> Result<ExitC
         say!("error: what one process recorded is left out: {error}");
     }
     match status {
-        _ if files == 0 || !damaged.is_empty() => Ok(ExitCode::FAILURE),
+        _ if all.kernels.is_empty() || !damaged.is_empty() => Ok(ExitCode::FAILURE),
         Some(status) => Ok(code(status)),
         None => Ok(ExitCode::SUCCESS),
     }
@@ -131,6 +133,14 @@ fn report(
             "error: the program recorded nothing. Does it call cutile_embed::install(), and did it \
              get there? The command was {}",
             record.command.join(&OsString::from(" ")).to_string_lossy()
+        );
+        return;
+    }
+    if all.kernels.is_empty() {
+        say!(
+            "error: the program launched no kernel{}; {} is as it was",
+            status.map_or_else(String::new, |status| format!(" ({status})")),
+            record.output.display()
         );
         return;
     }

@@ -11,8 +11,9 @@ use crate::reproducible::{self, Reproducible};
 use crate::virtual_gpu::{self, RunArguments};
 use crate::wheels::Parts;
 use crate::workspace::DotCutile;
+use clap::CommandFactory as _;
 use std::ffi::OsString;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 /// Commands of cargo that compile nothing: for them no toolkit is installed.
 const WITHOUT_TOOLKIT: [&str; 21] = [
@@ -39,6 +40,27 @@ const WITHOUT_TOOLKIT: [&str; 21] = [
     "version",
 ];
 
+/// That cargo has no command of this name. It lists its own, those of aliases, and programs.
+fn unknown(name: &str, environ: &Environ) -> Option<Failure> {
+    let output = Command::new(environ.cargo()).arg("--list").stdin(Stdio::null()).output().ok()?;
+    let listed = String::from_utf8_lossy(&output.stdout);
+    let mut names: Vec<&str> = listed
+        .lines()
+        .filter(|line| line.starts_with("    "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    if !output.status.success() || names.is_empty() || names.contains(&name) {
+        return None;
+    }
+    let cli = Cli::command();
+    names.extend(cli.get_subcommands().map(clap::Command::get_name));
+    let nearest = cutile_build::error::nearest(name, &names)?;
+    Some(Failure(format!(
+        "{name} is a command neither of cargo cutile nor of cargo; did you mean {nearest}? \
+         `cargo cutile --help` lists the ones, `cargo --list` the others"
+    )))
+}
+
 pub(crate) fn run(
     cli: &Cli,
     arguments: &[OsString],
@@ -46,6 +68,10 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     let name = arguments.first().and_then(|name| name.to_str()).unwrap_or_default();
     let compiles = !WITHOUT_TOOLKIT.contains(&name);
+    // Before a toolkit is downloaded for a name that is spelled wrong.
+    if compiles && let Some(unknown) = unknown(name, environ) {
+        return Err(unknown);
+    }
     let asked = Asked::of(arguments, compiles)?;
     let arguments = &asked.arguments[..];
     let its = RunArguments::of(arguments);
