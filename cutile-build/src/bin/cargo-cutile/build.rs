@@ -7,7 +7,7 @@ use crate::bar::Bar;
 use crate::environ::Environ;
 use crate::failure::Failure;
 use crate::journal::{Journal, Script, unix_ms};
-use crate::output::{Paint, clean, count, say, size};
+use crate::output::{Paint, clean, count, say, size, wrap};
 use crate::report::{Report, ReportFile};
 use crate::run_cargo::{code, not_run};
 use crate::signals::Signals;
@@ -244,20 +244,24 @@ fn watch(
 /// A line for a crate with kernels; `None` where it got no bundle, which cargo tells of.
 fn sum(script: &Script, paint: Paint) -> Option<String> {
     let bundle = script.bundle.filter(|_| !script.targets.is_empty())?;
-    let head = paint.bold_green(&format!("{:>12}", "Kernels"));
     let cached = match script.hits() {
         0 => String::new(),
         hits => format!(", {hits} from the build cache"),
     };
-    Some(format!(
-        "{head} {}: {}, {}, for {} in {:.1} s; tileiras ran {}{cached}",
+    let text = format!(
+        "{}: {}, {}, for {} in {:.1} s; tileiras ran {}{cached}",
         clean(&script.package),
         count(bundle.images, "image"),
         size(bundle.bytes),
         targets(script),
         script.end() as f64 / 1000.0,
         count(script.processes(), "time"),
-    ))
+    );
+    let head = format!("{:>12}", "Kernels");
+    let mut lines = String::new();
+    wrap(&mut lines, &head, head.len() + 1, &text);
+    // Painted afterwards, so that the columns are counted without.
+    Some(format!("{}{}", paint.bold_green(&head), lines[head.len()..].trim_end()))
 }
 
 fn targets(script: &Script) -> String {
@@ -382,8 +386,8 @@ mod tests {
         lines.extend([(12_300, bundle), (12_340, Event::ScriptEnded { error: None })]);
         assert_eq!(
             sum(&script(lines), without).unwrap(),
-            "     Kernels app: 2 images, 12.3 kB, for sm_80, sm_90 in 12.3 s; tileiras ran 1 time, \
-             1 from the build cache"
+            "     Kernels app: 2 images, 12.3 kB, for sm_80, sm_90 in 12.3 s; tileiras ran 1\n             \
+             time, 1 from the build cache"
         );
     }
 }
