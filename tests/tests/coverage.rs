@@ -58,6 +58,11 @@ fn a_recorded_run_is_replayed_for_every_target_and_runs_strict() {
         .arguments(launches)
         .ok();
     assert!(printed.stderr.contains("Launches are recorded into"), "{}", printed.stderr);
+    assert!(
+        printed.stderr.contains("not filled, so that each launch is seen"),
+        "{}",
+        printed.stderr
+    );
     let recorded = std::fs::read_to_string(&file).unwrap();
     for launch in launches {
         assert!(printed.line(launch).ends_with("done"), "{}", printed.stdout);

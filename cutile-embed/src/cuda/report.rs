@@ -163,6 +163,8 @@ impl fmt::Display for Report {
                     device.target,
                     targets.join(", ")
                 )?;
+            } else if matches!(self.recording, Some(Ok(_))) && device.filled + device.present == 0 {
+                f.write_str("not filled, so that each launch is seen. ")?;
             } else {
                 let kernels = counted(device.filled + device.present, "kernel");
                 let images = counted(device.images, "image");

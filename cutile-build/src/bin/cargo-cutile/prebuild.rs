@@ -136,7 +136,7 @@ pub(crate) fn run(cli: &Cli, asked: &Arguments, environ: &Environ) -> Result<Exi
     }
     report(&made, package)?;
     if asked.check {
-        return check(&made, &folder, package);
+        return check(&made, &folder, package, asked.release);
     }
     print(&format!("{}: {} bytes; commit it\n", folder.display(), made.bytes()))?;
     Ok(ExitCode::SUCCESS)
@@ -281,7 +281,12 @@ fn report(made: &Prebuilt, package: &Package) -> Result<(), Failure> {
     ))
 }
 
-fn check(made: &Prebuilt, folder: &Path, package: &Package) -> Result<ExitCode, Failure> {
+fn check(
+    made: &Prebuilt,
+    folder: &Path,
+    package: &Package,
+    release: bool,
+) -> Result<ExitCode, Failure> {
     let differences = made.differences(folder).map_err(|error| error.to_string())?;
     if differences.is_empty() {
         print(&format!("{}: as the sources make it\n", folder.display()))?;
@@ -291,6 +296,7 @@ fn check(made: &Prebuilt, folder: &Path, package: &Package) -> Result<ExitCode, 
     for line in &differences {
         say!("  {line}");
     }
-    say!("Make it anew with cargo cutile prebuild -p {}", package.name);
+    let release = if release { " --release" } else { "" };
+    say!("Make it anew with cargo cutile prebuild -p {}{release}", package.name);
     Ok(ExitCode::FAILURE)
 }
