@@ -385,6 +385,8 @@ fn an_error_has_no_commands_for_the_terminal() {
         &["verify", "\x1b[31m\u{202e}"],
         &["diff", "\x1b[31m\u{202e}", text(&app)],
         &["diff", text(&evil), text(&app)],
+        // No path: only what prints an error cleans it.
+        &["export", text(&app), "seed", "--target", "\x1b[31m\u{202e}"],
     ] {
         let called = home.cutile(arguments);
         assert!(called.stderr.contains("[31m"), "{called:?}");
